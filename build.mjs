@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // Builds dist/os-node.js: one minified CommonJS file that is the CLI, the SQL worker and the library at once (D1), with
-// its types beside it.
+// its types and dist/os-node-selftest.js (what plugin-test runs) beside it.
 //   --install   first fetches the packages of package-lock.json when they are missing or changed
 //   --start     what `npm start` needs: fetches only the packages that the bundle is made of, and builds without type files
 //   --tests     also bundles test/**/*.test.ts to .build/test; --tests=TEXT those with TEXT in their path

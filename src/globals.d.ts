@@ -2,6 +2,8 @@
 declare const __VERSION__: string
 /** UNIX ms of the build: no clock before it is right */
 declare const __BUILT_AT__: number
+/** true in dist/os-node.js, which loads the self-test from the file beside it */
+declare const __SELF_TEST_FILE__: boolean
 declare module '*.wasm' {
   const packed: string
   export default packed

@@ -31,6 +31,7 @@ import {
   pluginFragments,
   ServiceManager,
 } from './services'
+import { selfTest } from './services/self-test'
 import type { Inventory } from './services/test-plugin/audit/inventory'
 import { DatabaseManager } from './storage'
 import { attributeUnits } from './units/attribute'
@@ -126,7 +127,7 @@ export async function inventory(): Promise<Inventory> {
     import('./commands'),
     import('./config/describe'),
     import('./config/schema'),
-    import('./services/test-plugin/audit/inventory'),
+    selfTest(SCRIPT),
   ])
   const keys = rows(assemble(fragments()) as never)
   const services = new ServiceManager()
@@ -149,7 +150,7 @@ export const pluginTable: PluginTable = {
   env_guard: async () => (await import('./services/env-guard')).envGuardPlugin,
   dependency_manager: async () => (await import('./services/dependencies')).dependencyPlugin,
   test_plugin: async () => {
-    const { testPlugin } = await import('./services/test-plugin')
+    const { testPlugin } = await selfTest(SCRIPT)
     return testPlugin({ script: SCRIPT, library: { Node, Engine, Fusion }, inventory, terminal: process.stderr })
   },
 }

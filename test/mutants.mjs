@@ -38,7 +38,7 @@ const { values: options } = parseArgs({
 if (options.help) {
   console.log(`npm run mutants -- [--room ROOM] [--seed N] [--count N] [--only FILE:LINE]
 
-  --room   one of ${TEN.join(' ')}, or a folder of src/ or drivers/; without it all ten
+  --room   ${TEN.join(' ')}, or a folder of src/ or drivers/, several by commas; without it all ten
   --seed   the same seed draws the same faults of the same source (default: the date, YYYYMMDD)
   --count  faults per room (default 40); without --room: faults in all (default 20)
   --only   try every fault of this line instead of drawing
@@ -224,7 +224,7 @@ async function judge(fault) {
 }
 
 const rooms = options.room
-  ? [[options.room, count]]
+  ? options.room.split(',').map(room => [room, count])
   : options.only
     ? [[options.only.split('/').slice(1, -1).join('/') || 'lib', count]]
     : shuffle([...TEN]).map((room, i) => [room, Math.floor(count / 10) + (i < count % 10 ? 1 : 0)])

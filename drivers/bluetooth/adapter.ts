@@ -6,6 +6,7 @@
 // opens it anew), a remedy against silence (the next one is tried; a library that does not open again is a loss).
 
 import type { Clock } from '../../src/lib/clock'
+import { counted } from '../../src/lib/counted'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import { SerialQueue } from '../../src/lib/serial-queue'
@@ -232,7 +233,9 @@ export class Adapter {
     if (!this.#opening) return
     const { radio, logger } = this.#options
     const seconds = Math.round(this.#silence.afterMs / 1000)
-    this.#complain(`nothing heard for ${seconds} s; helped ${this.#silence.taken} times${this.#suspicion()}`)
+    this.#complain(
+      `no advertisement for ${seconds} s; restarted ${counted(this.#silence.taken, 'time')}${this.#suspicion()}`,
+    )
     logger.debug(`${this.name}: silent, ${remedy}`)
     try {
       this.#scanning = false

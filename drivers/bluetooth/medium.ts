@@ -2,6 +2,7 @@
 // has any number: it is up as soon as the adapter is, each peer connects and reconnects by itself, and those that are
 // missing are told (degraded). Media that name the same peer share one connection.
 import type { Clock } from '../../src/lib/clock'
+import { counted } from '../../src/lib/counted'
 import type { Logger } from '../../src/lib/logger'
 import type { Timers } from '../../src/lib/timers'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
@@ -202,7 +203,7 @@ export class PeersMedium implements Medium {
     const reasons = missing.map(({ peer, link: { state } }) =>
       'reason' in state ? state.reason : `looking for ${peer}`,
     )
-    const connected = `${this.#peers.length - missing.length} of ${this.#peers.length} peers connected`
+    const connected = `${this.#peers.length - missing.length} of ${counted(this.#peers.length, 'peer')} connected`
     this.#events?.degraded([connected, ...reasons.slice(0, 3), this.#silent].filter(text => text !== '').join('; '))
   }
 }

@@ -28,7 +28,7 @@ export function stateOf(id: number, data: Uint8Array): CanState | undefined {
 
 /** What a person should know of a bus that works badly; empty: it is well. */
 export function complaint(name: string, state: CanState, { tx_errors, rx_errors, restart_ms }: CanLink): string {
-  const counts = `${tx_errors} transmit and ${rx_errors} receive errors`
+  const counts = `transmit errors ${tx_errors}, receive errors ${rx_errors}`
   if (state === 'error-warning') return `${name} sees errors (${counts})`
   if (state === 'error-passive')
     return `${name} is error-passive (${counts}): check wiring, termination, bit rate, and that another node is on`

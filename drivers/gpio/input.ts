@@ -1,6 +1,7 @@
 // One input: its line, what was seen of it, and its value at a reading. Counting goes by the kernel's numbers of edges, so
 // that edges it had to drop are counted too; frequency by the kernel's times. What fails: the line cannot be had (open
 // throws), the chip is pulled (`lost`).
+import { counted } from '../../src/lib/counted'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { Edge, Edges, GpioLines } from '../../src/native/gpio'
 import { Debounce } from './debounce'
@@ -126,8 +127,8 @@ export class Input {
     return mode === 'level'
       ? `level ${value}`
       : mode === 'edge'
-        ? `level ${value}, ${this.count} edges`
-        : `${this.count} edges`
+        ? `level ${value}, ${counted(this.count, 'edge')}`
+        : counted(this.count, 'edge')
   }
 
   async #request(): Promise<GpioLines> {

@@ -2,6 +2,7 @@
 // newest value of each channel, and a read gives those that are not too old. What fails: a channel that is not heard for
 // longer than the age limit (ERROR, degraded with the reason), the feed itself (it says `lost`, the link is opened again).
 import type { Clock } from '../../src/lib/clock'
+import { counted } from '../../src/lib/counted'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
 import { distinctIds, type ValueChannel } from './channel'
@@ -116,7 +117,7 @@ export class LatestSource implements Source {
     this.counters.errors += missing.length
     const [first] = missing
     const why = first && this.#why(channels.indexOf(first))
-    this.#missing = first ? `${missing.length} of ${channels.length} sensors: ${first.id} ${why}` : ''
+    this.#missing = first ? `${missing.length} of ${counted(channels.length, 'sensor')}: ${first.id} ${why}` : ''
     this.#say()
     return channels.map((channel, k) => channel.reading(this.#why(k) === undefined ? this.#values[k]! : null))
   }

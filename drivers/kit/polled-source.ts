@@ -1,6 +1,7 @@
 // The frame of every source that asks its device: a fixed list of channels, one sample of all of them per read. What fails:
 // one channel (its place stays, ERROR, the link degraded with the reason), every channel (the same: a device that does not
 // answer may come back by itself), the way to the device (sample throws: the link is lost and opened again).
+import { counted } from '../../src/lib/counted'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../src/links/contracts'
 import { distinctIds, type Sample, type ValueChannel } from './channel'
@@ -107,5 +108,5 @@ function whatFails(samples: readonly Sample[]): string {
   if (failed.length === 0) return ''
   const reasons = [...new Set(failed.map(({ error }) => error))]
   const more = reasons.length > 3 ? `; ${reasons.length - 3} more` : ''
-  return `${failed.length} of ${samples.length} sensors: ${reasons.slice(0, 3).join('; ')}${more}`
+  return `${failed.length} of ${counted(samples.length, 'sensor')}: ${reasons.slice(0, 3).join('; ')}${more}`
 }

@@ -1,5 +1,5 @@
 // What is in a build: dist/sbom.cdx.json (CycloneDX 1.6) and dist/NOTICE with the licence of each package. A package is in it when
-// esbuild's metafile says that bytes of it are in the bundle, or when a file of it lies beside the bundle. Versions and hashes are
+// esbuild's metafile says that bytes of it are in the bundle or the self-test, or when a file of it lies beside the bundle. Versions and hashes are
 // those of package-lock.json. Build time only; a package that does not say its licence, or is not in the lock, ends the build.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'

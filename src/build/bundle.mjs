@@ -22,11 +22,14 @@ import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.
 import { bundledPackages, writeBill } from './bill.mjs'
 import { firstUse } from './first-use.mjs'
 import { install } from './install.mjs'
+import { selfTestFile } from './self-test.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 const flags = new Set(process.argv.slice(2))
 const say = text => flags.has('--quiet') || console.error(text)
 const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
+/** bytes of dist/os-node.js, of which every gateway reads each at every start */
+const LIMIT = 1_800_000
 const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
 
 /** The file packed; packing takes seconds, so what was packed before is taken from .build. */
@@ -171,7 +174,7 @@ async function bundle({ tests = false, types = true } = {}) {
     mainFields: ['module', 'main'],
     target: 'node20',
     format: 'cjs',
-    define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt) },
+    define: { __VERSION__: JSON.stringify(version), __BUILT_AT__: String(builtAt), __SELF_TEST_FILE__: 'false' },
     loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
     alias: {
       // a copy of what Node has itself
@@ -192,6 +195,7 @@ async function bundle({ tests = false, types = true } = {}) {
   const bare = { ...common, plugins: [...common.plugins, counted, prebuiltPackages(prebuilt)] }
   await esbuild.build({
     ...bare,
+    define: { ...bare.define, __SELF_TEST_FILE__: 'true' },
     plugins: [...bare.plugins, firstUse({ esbuild, options: bare, packText: packedBytes })],
     entryPoints: ['src/main.ts'],
     outfile: 'dist/os-node.js',
@@ -208,6 +212,7 @@ async function bundle({ tests = false, types = true } = {}) {
     // what is imported when it is needed is required then: code from a cache cannot import
     supported: { 'dynamic-import': false },
   })
+  await esbuild.build(selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, version }))
   behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
   addon()
@@ -239,8 +244,11 @@ async function bundle({ tests = false, types = true } = {}) {
   }
   const file = join(root, 'dist/os-node.js')
   const { size } = statSync(file)
-  const other = readFileSync(file, 'utf8').match(/.{0,40}[^\0-\x7f]/)
-  if (other) throw new Error(`E_ASCII: the bundle has a character beyond ASCII: ${other[0]}`)
+  for (const name of ['os-node.js', 'os-node-selftest.js']) {
+    const other = readFileSync(join(root, 'dist', name), 'utf8').match(/.{0,40}[^\0-\x7f]/)
+    if (other) throw new Error(`E_ASCII: ${name} has a character beyond ASCII: ${other[0]}`)
+  }
+  if (size > LIMIT) throw new Error(`E_SIZE: dist/os-node.js has ${size} bytes, ${LIMIT} are the limit`)
   say(`dist/os-node.js ${(size / 1024).toFixed(0)} KiB`)
   return size
 }

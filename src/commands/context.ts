@@ -2,14 +2,12 @@
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
 import type { SectionReader } from '../display'
+import type { GatewayApi, SourcesApi, TransportApi } from '../gateway/api'
 import type { LinkProblem } from '../gateway/guard/check-links'
 import type { SafeModeReport } from '../gateway/guard/crashes'
-import type { ReloadReport } from '../gateway/guard/reload'
-import type { SourceItem, SourceTest } from '../gateway/intake/test-source'
-import type { GatewayStatus, LogStatus } from '../gateway/status'
+import type { LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
-import type { Hardware, OutputItem, OutputsControl } from '../links/hardware'
-import type { TransportView } from '../links/transport-view'
+import type { Hardware, OutputItem } from '../links/hardware'
 import type { Reading } from '../pipeline/fact'
 import type { Plugins } from '../services'
 
@@ -38,52 +36,6 @@ export interface NodeLike {
   /** timeouts in seconds */
   ensureId(host: string, port: number, deviceMeta?: unknown, timeout?: number): Promise<boolean>
   ensureTime(host?: string | null, port?: number | null, timeout?: number): Promise<number | null>
-}
-
-export interface SubmitRequest {
-  readonly sensors: readonly Reading[]
-  readonly device_id?: string
-  readonly device_status?: string
-  readonly medium?: string
-}
-
-/** What became of readings that were handed to a running gateway. */
-export interface SubmitOutcome {
-  readonly packet: Uint8Array
-  readonly assigned_id: number
-  readonly strategy: string
-  /** the packet left, or the readings are kept for delivery */
-  readonly sent: boolean
-  readonly delivery?: 'acknowledged' | 'sent' | 'kept'
-  readonly reason?: string
-  readonly dispatch_path: 'driver' | 'ffi' | 'none'
-  readonly rejected: readonly RejectedRow[]
-}
-
-export interface GatewayLike {
-  status(): GatewayStatus
-  /** the state of the SQL view with what is stored counted; empty when storage.sql is off */
-  database?(): Promise<Record<string, unknown>>
-  submit(request: SubmitRequest): Promise<SubmitOutcome>
-  /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID */
-  reload(): Promise<ReloadReport>
-  /** false: that AID has no session */
-  forgetSession(aid: number): boolean
-}
-
-/** Switches media and shows them; see TransportControl. */
-export interface TransportLike {
-  view(): TransportView
-  /** Throws BAD_REQUEST for a medium nobody knows. */
-  toggle(medium: string, enabled: boolean): Promise<{ name: string; enabled: boolean }>
-  reload(medium: string): Promise<{ name: string; reloaded: boolean }>
-}
-
-/** What is read here; see test-source.ts of the gateway's intake. */
-export interface SourcesLike {
-  list(): Promise<readonly SourceItem[]>
-  /** Throws NOT_FOUND, LINK_DOWN with the reason, TIMEOUT. */
-  test(name: string): Promise<SourceTest>
 }
 
 /** The terminal UI, live; each returns the exit code when it is left. Throws USAGE without a terminal. */
@@ -128,8 +80,14 @@ export interface StartedGateway {
   readonly banner?: string
   /** ends it as Ctrl-C does */
   stop?(): void
-  submit?: GatewayLike['submit']
+  transmit?: GatewayApi['transmit']
 }
+
+/** What commands use of a running gateway; outputs belong to the process that runs. */
+export type CommandGateway = Pick<
+  GatewayApi,
+  'status' | 'database' | 'outputs' | 'transmit' | 'reload' | 'forgetSession'
+>
 
 export interface CommandContext {
   readonly version: string
@@ -141,19 +99,17 @@ export interface CommandContext {
   /** keys of the configuration that may be written, with all below them; absent: every key */
   writable?(): readonly string[]
   /** absent outside a running gateway */
-  readonly gateway?: GatewayLike
+  readonly gateway?: CommandGateway
   /** where the page runs; else the configuration says where it would be */
   webUrl?(): string | undefined
   readonly log: LogAccess
   node(): Promise<NodeLike>
-  transport(): TransportLike
-  sources(): Promise<SourcesLike>
+  transport(): TransportApi
+  sources(): Promise<SourcesApi>
   /** What is wrong with the links of the configuration; absent inside a running gateway, whose links say it themselves. */
   linkProblems?(): Promise<readonly LinkProblem[]>
   /** pins, lines and buses of this machine */
   hardware(): Promise<Hardware>
-  /** absent outside a running gateway: an output is held by whoever runs */
-  readonly outputs?: OutputsControl
   /** Sets the outputs of the configuration as after a crash, none where the service says that it stopped in order; absent inside a gateway. */
   safeOutputs?(): Promise<readonly OutputItem[]>
   /** the sections of display providers */

@@ -3,14 +3,13 @@
 // saved by an atomic rename; when anything is wrong nothing changes. While the file is broken the last good copy counts and
 // `problem` says why.
 
-import { atomicWrite } from '../lib/atomic'
-import { asOsError, errno, OsError } from '../lib/errors'
+import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
 import { SerialQueue } from '../lib/serial-queue'
 import { convert } from './convert'
 import { defaultText } from './default-text'
-import { needsRestart, rowOf, rows, type SchemaRow, schemaAt } from './describe'
+import { differences, needsRestart, rowOf, rows, type SchemaRow, schemaAt } from './describe'
 import { parseDocument, parsing } from './document'
 import {
   type Edit,
@@ -35,6 +34,7 @@ import {
   readConfig,
   readText,
   type Schema,
+  writeText,
 } from './read'
 import { mend } from './repair'
 import { type AnySchema, assemble, type Config } from './schema'
@@ -274,8 +274,8 @@ export class ConfigStore {
     let backup = `${this.path}.bak`
     for (let n = 2; this.#files.exists(backup); n++) backup = `${this.path}.bak${n}`
     const snapshot = interpret(this.#schema, parseDocument(this.path, mended.text))
-    this.#write(backup, bytes)
-    this.#write(this.path, mended.text)
+    writeText(backup, bytes, this.#files)
+    writeText(this.path, mended.text, this.#files)
     const before = this.#snapshot.config
     this.#snapshot = snapshot
     this.#problem = undefined
@@ -286,11 +286,7 @@ export class ConfigStore {
 
   /** Keys that have another value now than in an older configuration of this store. */
   changesSince(before: Config): Changed[] {
-    if (before === this.config) return []
-    return [...new Set([...leaves(before), ...leaves(this.config)].map(leaf => joinKey(leaf.path)))]
-      .map(key => ({ key, path: key.split('.') }))
-      .filter(({ path }) => !same(getAt(before, path), getAt(this.config, path)))
-      .map(({ key, path }) => ({ key, restart: needsRestart(this.#walk, path) }))
+    return differences(this.#walk, before, this.config)
   }
 
   /** A configuration that was read and cannot be used, for a reason that the schema does not see. */
@@ -373,7 +369,7 @@ export class ConfigStore {
       const checked = yield* interpreting(this.#schema, withoutLines(outcome, edits))
       yield () => this.approve(checked.config)
       if (this.#currentText() !== text || this.#snapshot.config !== before) continue
-      if (outcome.text !== text || !this.#files.exists(this.path)) this.#write(this.path, outcome.text)
+      if (outcome.text !== text || !this.#files.exists(this.path)) writeText(this.path, outcome.text, this.#files)
       this.#snapshot = { ...checked, document: outcome }
       this.#problem = undefined
       yield
@@ -389,14 +385,5 @@ export class ConfigStore {
     const bytes = readText(this.path, this.#files)
     if (bytes) return bytes.toString('utf8').replace(/^\ufeff/, '')
     return this.#snapshot.document?.text ?? defaultText()
-  }
-
-  #write(path: string, content: string | Uint8Array): void {
-    try {
-      atomicWrite(path, content, this.#files)
-    } catch (cause) {
-      const reason = errno(cause) ?? (cause instanceof Error ? cause.message : String(cause))
-      throw new OsError('CONFIG_WRITE', `${path} could not be written (${reason}); nothing was changed`, { cause })
-    }
   }
 }

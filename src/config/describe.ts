@@ -1,8 +1,8 @@
 // What the schema says, as rows for people, forms and error messages: one row per key with its type, default, what is
 // allowed, and whether it is secret or needs a restart. Walks the schema; never throws for a key it does not know.
 import type { FieldMeta } from './fields'
-import { joinKey } from './keys'
-import { type AnySchema, openSchema, type PipeItem, type PlacedMeta } from './schema'
+import { getAt, joinKey, leaves, same } from './keys'
+import { type AnySchema, type Config, openSchema, type PipeItem, type PlacedMeta } from './schema'
 
 export type ValueType = 'int' | 'float' | 'bool' | 'str' | 'list' | 'object' | 'any'
 
@@ -188,4 +188,13 @@ export function rows(root: AnySchema, path: readonly string[] = []): SchemaRow[]
   if (item && inner(item)) return [own, ...rows(item as AnySchema, [...path.slice(0, -1), `${path.at(-1)}[]`])]
   const parts = core.type === 'union' ? Object.entries(entriesOf(core) ?? {}) : []
   return [own, ...parts.flatMap(([name, schema]) => rows(schema, [...path, name]))]
+}
+
+/** Keys that have another value in `after`. */
+export function differences(root: AnySchema, before: Config, after: Config): { key: string; restart: boolean }[] {
+  if (before === after) return []
+  return [...new Set([...leaves(before), ...leaves(after)].map(leaf => joinKey(leaf.path)))]
+    .map(key => ({ key, path: key.split('.') }))
+    .filter(({ path }) => !same(getAt(before, path), getAt(after, path)))
+    .map(({ key, path }) => ({ key, restart: needsRestart(root, path) }))
 }

@@ -54,6 +54,16 @@ export function readText(path: string, files: Files): Buffer | undefined {
   }
 }
 
+/** Atomic. Throws CONFIG_WRITE, and the old file stays. */
+export function writeText(path: string, content: string | Uint8Array, files: Files): void {
+  try {
+    atomicWrite(path, content, files)
+  } catch (cause) {
+    const reason = errno(cause) ?? (cause instanceof Error ? cause.message : String(cause))
+    throw new OsError('CONFIG_WRITE', `${path} could not be written (${reason}); nothing was changed`, { cause })
+  }
+}
+
 export interface Reading {
   readonly snapshot: ConfigSnapshot
   /** why the file is not what counts; undefined when all is well */

@@ -1,5 +1,6 @@
 // The built-in sections for people at a terminal: what matters first, counters only where they count something. A section whose
 // data is not of the known shape (a library node knows less) is shown as any other.
+import { duration, readingText } from '../units/display'
 import { cellText, rowsText, textOf } from './formats'
 import type { Plain } from './plain'
 
@@ -21,14 +22,7 @@ const parts = (...texts: (string | readonly string[])[]): string =>
 /** `name: a 1, b 2` of what is not zero; '' when all is. */
 function counted(name: string, value: Plain | undefined): string {
   const counts = Object.entries(dict(value)).filter(([, n]) => n !== 0 && n !== null && typeof n !== 'object')
-  return counts.length === 0 ? '' : `${name}: ${counts.map(([what, n]) => `${what} ${n}`).join(', ')}`
-}
-
-export function age(seconds: number): string {
-  const s = Math.floor(seconds)
-  if (s < 120) return `${s} s`
-  if (s < 7200) return `${Math.floor(s / 60)} min`
-  return s < 172_800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86_400)} days`
+  return counts.length === 0 ? '' : `${name}: ${counts.map(([what, n]) => `${what} ${cellText(n)}`).join(', ')}`
 }
 
 function identityText(data: Dict): string {
@@ -37,7 +31,7 @@ function identityText(data: Dict): string {
   return textOf({
     ...rest,
     assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id asks a server)' : (assigned_id ?? null),
-    ...(typeof uptime_s === 'number' && { uptime: age(uptime_s) }),
+    ...(typeof uptime_s === 'number' && { uptime: duration(uptime_s) }),
     ...(isDict(time) && { time: `${quality}, ${offset_ms} ms off the system clock` }),
   })
 }
@@ -58,17 +52,13 @@ function transportText(data: Dict): string {
   return parts(links.length > 0 ? rowsText(links) : '', rowsText(media))
 }
 
-/** A value with as many digits as a person reads. */
-const short = (value: Plain | undefined): Plain =>
-  typeof value === 'number' ? Number(value.toPrecision(7)) : (value ?? null)
-
 function pipelineText(data: Dict): string {
   const { readings, uplinks, forwarding, intake, received, dropped, log, ...settings } = data
   const own = rows(readings).every(({ medium }) => medium === 'local')
   const newest = rows(readings).map(({ device, sensor, value, unit, status, at, medium }) => ({
     device: device ?? null,
     sensor: sensor ?? null,
-    value: value === null ? null : `${short(value)} ${unit === '1' ? '' : unit}`.trim(),
+    value: typeof value === 'number' ? readingText(value, String(unit)) : null,
     status: status ?? null,
     at: typeof at === 'string' ? new Date(at).toTimeString().slice(0, 8) : null,
     ...(!own && { by: medium ?? null }),

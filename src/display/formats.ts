@@ -1,6 +1,7 @@
 // The five output formats, and what each one is when a provider does not say: derived from the data alone. JSON and TREE are
 // the data, TABLE is rows, HTML and TEXT are made for eyes. Nothing here fails; data is what plain.ts makes.
 import { OsError } from '../lib/errors'
+import { numberText } from '../units/display'
 import type { Plain } from './plain'
 import { textWidth } from './width'
 
@@ -53,7 +54,7 @@ export function cellText(value: Plain | undefined): string {
     const inner = Object.entries(value).map(([key, item]) => `${visible(key)}=${cellText(item)}`)
     return inner.length === 0 ? '-' : inner.join(' ')
   }
-  return visible(String(value))
+  return typeof value === 'number' ? numberText(value) : visible(String(value))
 }
 
 /** names of moments, which travel as UNIX milliseconds */

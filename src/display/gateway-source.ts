@@ -1,6 +1,6 @@
 // The built-in sections of a running gateway, and of one that is not running, told from its files.
 import type { ConfigStore } from '../config'
-import type { Gateway } from '../gateway/gateway'
+import type { GatewayApi } from '../gateway/api'
 import type { LatestReading } from '../gateway/latest'
 import type { GatewayStatus } from '../gateway/status'
 import type { TransportView } from '../links/transport-view'
@@ -11,8 +11,7 @@ import { type DisplaySource, databaseSettings, pipelineSettings } from './node-s
 type PluginSnapshot = () => object
 
 export interface GatewaySourceParts {
-  readonly gateway: Pick<Gateway, 'config' | 'status' | 'latestReadings'>
-  readonly transport: () => TransportView
+  readonly gateway: Pick<GatewayApi, 'config' | 'status' | 'latest' | 'transport'>
   readonly plugins?: PluginSnapshot
 }
 
@@ -60,7 +59,7 @@ const configured = ({ config }: ConfigStore): object => ({
   config_index: Object.keys(config.RESOURCES.service_plugins),
 })
 
-export function gatewaySource({ gateway, transport, plugins }: GatewaySourceParts): DisplaySource {
+export function gatewaySource({ gateway, plugins }: GatewaySourceParts): DisplaySource {
   const { config } = gateway
   return {
     identity: () => {
@@ -76,10 +75,10 @@ export function gatewaySource({ gateway, transport, plugins }: GatewaySourcePart
       }
     },
     config: () => config.masked() as object,
-    transport: () => ({ ...transport(), links: linkRows(gateway.status()) }),
+    transport: () => ({ ...gateway.transport.view(), links: linkRows(gateway.status()) }),
     pipeline: () => {
       const { intake, received, dropped, uplinks, forwarding, log } = gateway.status()
-      const readings = readingRows(gateway.latestReadings())
+      const readings = readingRows(gateway.latest())
       return { ...pipelineSettings(config), intake, received, dropped, uplinks, forwarding, log, readings }
     },
     plugins: () => plugins?.() ?? configured(config),

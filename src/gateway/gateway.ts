@@ -202,7 +202,7 @@ export class Gateway {
       ...{ log, units, files, identity: this.identity, time: this.time },
       nextSeq: () => this.#sequence.next(),
       ids: this.ids,
-      standIn: this.loopback,
+      localUpstream: this.loopback,
     })
     this.uplinks.watchers.every = (packet, medium) => this.events.sent(packet, medium)
     this.receive = new Receive({

@@ -8,6 +8,7 @@
 // of another upstream, so there `use_within_days` must be shorter than that.
 import { join } from 'node:path'
 import type { ConfigStore } from '../config/config-store'
+import { counted } from '../lib/counted'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
@@ -95,7 +96,7 @@ export class GatewayIds implements PoolWish {
   async granted(ids: readonly number[]): Promise<void> {
     this.allocator.grant(ids, this.#goodFor)
     await this.allocator.commit()
-    this.#logger.info(`${ids.length} ids of the upstream for nodes of this gateway`)
+    this.#logger.info(`${counted(ids.length, 'id')} from the upstream's pool for nodes of this gateway`)
   }
 
   status(): IdsReport {

@@ -87,8 +87,8 @@ export async function transmitThrough(
     dispatch_path: delivery === null || delivery === 'kept' ? 'none' : 'driver',
     rejected,
   })
-  const { carrying, watchers } = uplinks
-  if (wanted !== undefined && carrying?.medium.toLowerCase() !== wanted && identity.assigned) {
+  const { active, watchers } = uplinks
+  if (wanted !== undefined && active?.medium.toLowerCase() !== wanted && identity.assigned) {
     const [packet] = node.transmit(sensors, device_id ?? identity.deviceId, device_status ?? 'ONLINE')
     if (await node.dispatch(packet, medium!)) return outcome(packet, 'sent')
     return outcome(packet, null, node.lastError?.message ?? `${medium} did not take the packet`)

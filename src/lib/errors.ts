@@ -82,6 +82,13 @@ export const ERRORS = {
     'a device keeps the kernel waiting: check wiring and power; it is used again by itself',
   ),
   E_NO_ADDON: traits(503, 5, false, 'native addon missing'),
+  E_SELFTEST_MISSING: traits(
+    503,
+    1,
+    false,
+    'put os-node-selftest.js of the same version beside os-node.js; the npm package has both in dist',
+  ),
+  E_SELFTEST_VERSION: traits(503, 1, false, 'replace os-node.js and os-node-selftest.js by those of one version'),
   // configuration
   CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named, or run os-node repair-config'),
   CONFIG_INVALID: traits(

@@ -5,18 +5,28 @@ import Module from 'node:module'
 import { basename } from 'node:path'
 
 /** kept, since Node forgets the map with the module */
-let mapped: Module | undefined
+const mapped = new Map<string, Module>()
+const files = typeof __filename === 'string' ? [__filename] : []
+
+/** Stacks of this file, a part of the program that was loaded later, are mapped too. */
+export const alsoMaps = (file: string): void => {
+  if (!files.includes(file)) files.push(file)
+  if (mapped.size > 0) mapStacks()
+}
 
 /** From here on stacks that were not read yet name files and lines of the sources, and no line of minified code is printed. */
 export function mapStacks(): void {
-  if (mapped || typeof __filename !== 'string' || !existsSync(`${__filename}.map`)) return
-  try {
-    process.setSourceMapsEnabled(true)
-    mapped = new Module(__filename)
-    const { _compile } = mapped as unknown as { _compile(code: string, file: string): void }
-    _compile.call(mapped, `//# sourceMappingURL=${basename(__filename)}.map`, __filename)
-  } catch {
-    // the error itself is what is to be seen
+  for (const file of files) {
+    if (mapped.has(file) || !existsSync(`${file}.map`)) continue
+    try {
+      process.setSourceMapsEnabled(true)
+      const module = new Module(file)
+      mapped.set(file, module)
+      const { _compile } = module as unknown as { _compile(code: string, file: string): void }
+      _compile.call(module, `//# sourceMappingURL=${basename(file)}.map`, file)
+    } catch {
+      // the error itself is what is to be seen
+    }
   }
 }
 

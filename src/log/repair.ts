@@ -1,5 +1,6 @@
 // Damage while the log is open: enter it into the ledger, say so, mend the file. Nothing here throws; what cannot be mended
 // now stays as it is and readers step over it.
+import { counted } from '../lib/counted'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
@@ -72,7 +73,7 @@ export class DamageRepair {
   tell(fresh: readonly LossRange[]): void {
     const names = fresh.filter(r => r.reason !== 'torn').map(r => (r.from === r.to ? `${r.from}` : `${r.from}-${r.to}`))
     if (names.length === 0) return
-    const more = names.length > TOLD ? ` and ${names.length - TOLD} more ranges` : ''
+    const more = names.length > TOLD ? ` and ${counted(names.length - TOLD, 'more range')}` : ''
     const text = names.slice(0, TOLD).join(', ') + more
     this.#o.logger.warn(`the log is damaged: records ${text} are lost; check the card, and see log.gaps in the status`)
   }

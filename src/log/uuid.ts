@@ -27,7 +27,7 @@ export function packetUuid(fact: Fact): Uint8Array {
     scratch[at++] = sensor.value === null ? 0 : 1
     if (sensor.value !== null) number(sensor.value)
   }
-  const extras = Object.entries(fact.extras ?? {}).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+  const extras = Object.entries(fact.extras ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
   count(extras.length)
   for (const [key, value] of extras) {
     text(key)

@@ -123,7 +123,6 @@ export class Writer {
   /** Rejects those who wait for records that RAM could not keep. */
   lost(from: number, to: number): void {
     const gone = this.#waiters.filter(w => w.seq >= from && w.seq <= to)
-    if (gone.length === 0) return
     this.#waiters = this.#waiters.filter(w => !gone.includes(w))
     const error = new OsError(
       'DISK_FULL',
@@ -316,11 +315,9 @@ export class Writer {
     this.#failures = 0
     if (healed) this.#o.logger.info('the log is written again')
     this.onDone()
-    if (this.#waiters.length > 0) {
-      const ready = this.#waiters.filter(w => w.seq <= this.committedSeq)
-      this.#waiters = this.#waiters.filter(w => w.seq > this.committedSeq)
-      for (const waiter of ready) waiter.resolve()
-    }
+    const ready = this.#waiters.filter(w => w.seq <= this.committedSeq)
+    this.#waiters = this.#waiters.filter(w => w.seq > this.committedSeq)
+    for (const waiter of ready) waiter.resolve()
     for (const listener of this.#listeners) {
       try {
         listener(this.committedSeq)

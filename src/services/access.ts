@@ -1,8 +1,7 @@
-// A running gateway as plugins see it (GatewayAccess): what they may read, hear and hand in, and nothing that stops it.
-import type { Gateway } from '../gateway/gateway'
+// A running gateway as one plugin sees it: GatewayAccess and nothing more, whatever it is made of.
 import type { GatewayAccess } from './contract'
 
-/** The same for one plugin: what its listeners throw or reject is told to `failed`, and the next event comes all the same. */
+/** What its listeners throw or reject goes to `failed`, and the next event comes all the same. */
 export function guardedAccess(
   access: GatewayAccess,
   failed: (thrown: unknown) => void,
@@ -18,20 +17,12 @@ export function guardedAccess(
       }
     }
   return {
-    ...access,
+    status: () => access.status(),
+    submit: (readings, options) => access.submit(readings, options),
+    readable: packet => access.readable(packet),
     onFact: listener => access.onFact(guard(listener)),
     onPacket: listener => access.onPacket(guard(listener)),
     onSent: listener => access.onSent(guard(listener)),
     onLink: listener => access.onLink(guard(listener)),
   }
 }
-
-export const accessOf = (gateway: Gateway): GatewayAccess => ({
-  status: () => gateway.status(),
-  submit: (readings, options) => gateway.submit(readings, options),
-  readable: packet => gateway.readable(packet),
-  onFact: listener => gateway.events.onFact(listener),
-  onPacket: listener => gateway.events.onPacket(listener),
-  onSent: listener => gateway.events.onSent(listener),
-  onLink: listener => gateway.events.onLink(listener),
-})

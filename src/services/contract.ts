@@ -2,14 +2,13 @@
 // the members below; it reaches the gateway through its host only. Every call into a service is guarded by the manager: what
 // it throws is counted and shown, and a start that does not come back is given up.
 import type { ConfigStore } from '../config'
-import type { FactEvent, LinkEvent, PacketEvent, SentEvent } from '../gateway/events'
-import type { GatewayStatus } from '../gateway/status'
+import type { GatewayApi } from '../gateway/api'
+import type { FactEvent, LinkEvent, PacketEvent } from '../gateway/events'
 import type { Clock } from '../lib/clock'
 import type { OptionSpec, OptionValues } from '../lib/command-options'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { Transporter } from '../node/transporters'
-import type { Reading } from '../pipeline/fact'
 import type { UserStore } from './users'
 
 export type { FactEvent, LinkEvent, OptionSpec, OptionValues, PacketEvent }
@@ -121,22 +120,11 @@ export interface PluginNode {
   }
 }
 
-/** A running gateway as plugins see it. Listeners get each event once, in order; one that throws is counted and told. */
-export interface GatewayAccess {
-  status(): GatewayStatus
-  /** Readings of the plugin, into the log and upstream. Throws ALL_READINGS_REFUSED, BAD_ID. */
-  submit(readings: readonly Reading[], options?: { device_id?: string; device_status?: string }): unknown
-  /** every fact that is logged: own and received. Returns how to stop. */
-  onFact(listener: (event: FactEvent) => void): () => void
-  /** every packet that a receiver took; its bytes are only valid during the call */
-  onPacket(listener: (event: PacketEvent) => void): () => void
-  /** every packet that an uplink takes, own ones and those passed on; its bytes are only valid during the call */
-  onSent(listener: (event: SentEvent) => void): () => void
-  /** A data packet in plain form, deciphered by the sessions of this gateway; null when no key fits. */
-  readable(packet: Uint8Array): Uint8Array | null
-  /** every change of a link's state */
-  onLink(listener: (event: LinkEvent) => void): () => void
-}
+/** What plugins use of a running gateway: nothing that stops it. Listeners get each event once, in order; one that throws is counted and logged. */
+export type GatewayAccess = Pick<
+  GatewayApi,
+  'status' | 'submit' | 'readable' | 'onFact' | 'onPacket' | 'onSent' | 'onLink'
+>
 
 /** A section of a plugin that needs no formats of its own; a display provider of the display room does as well. */
 export interface Section {

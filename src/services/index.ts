@@ -1,6 +1,5 @@
 // The services room: plugin contract, service manager, registry.
 
-export { accessOf } from './access'
 export type * from './contract'
 export { BUILTIN_NAMES, pluginFragments } from './defaults'
 export { type HttpPlugins, httpPlugins } from './http'

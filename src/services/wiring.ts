@@ -3,8 +3,7 @@
 import type { ConfigStore } from '../config'
 import type { Gateway } from '../gateway/gateway'
 import type { Logger } from '../lib/logger'
-import { accessOf } from './access'
-import type { DisplayAccess, PluginTable, WebService } from './contract'
+import type { DisplayAccess, GatewayAccess, PluginTable, WebService } from './contract'
 import { ServiceManager } from './manager'
 import { Plugins, type PluginsParts } from './plugins'
 import { pluginSettings } from './registry'
@@ -37,16 +36,18 @@ export interface WiringParts {
   readonly web: WebService
   /** absent: for one command, without a gateway */
   readonly gateway?: Gateway
+  readonly access?: GatewayAccess
   readonly frozen?: readonly string[]
 }
 
-export function makePlugins({ node, gateway, logger, ...parts }: WiringParts): Plugins {
+export function makePlugins({ node, gateway, access, logger, ...parts }: WiringParts): Plugins {
   const plugins = new Plugins({
     ...parts,
     node,
     manager: node.serviceManager as ServiceManager,
     logger: logger.child('plugins'),
-    ...(gateway && { gateway: accessOf(gateway), safeMode: () => gateway.guard.safeMode }),
+    ...(access && { gateway: access }),
+    ...(gateway && { safeMode: () => gateway.guard.safeMode }),
   })
   void gateway?.guard.left.then(() => plugins.startConfigured())
   return plugins

@@ -25,7 +25,8 @@ import type {
 } from './shapes'
 import { checkQuery, clampLimit, clampOffset } from './shapes'
 import { SqlThread } from './sqlthread'
-import type { SealedCounts, ViewCounts } from './view'
+import type { ViewCounts } from './view'
+import { WindowDamage, type WindowReport } from './window-damage'
 import { windowRange } from './windowfile'
 
 /** storage.sql of Config.json */
@@ -73,16 +74,6 @@ export interface DatabaseStatus {
   refused: number
 }
 
-/** The sealed windows. */
-export interface WindowReport {
-  files: number
-  bytes: number
-  /** files that could not be used since the start: put aside, and filled from the log where it has the records */
-  damaged: number
-  damaged_files: readonly string[]
-  problem?: string
-}
-
 /** D5: a window takes 32 k packets or 6 MB, whichever comes first */
 export const WINDOW_PACKETS = 32_768
 export const WINDOW_BYTES = 6 * 1024 * 1024
@@ -107,12 +98,7 @@ export class Database {
   /** of the worker that ran last */
   #counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   #sealedTo: number
-  /** files that workers before this one could not use */
-  #damaged: readonly string[] = []
-  #damagedCount = 0
-  /** of the worker that runs: how many of them were told */
-  #told = 0
-  #problem: string | undefined
+  readonly #damage: WindowDamage
   #bornAt = 0
   /** bytes of the worker when it had read everything */
   #bornHeap = 0
@@ -130,6 +116,7 @@ export class Database {
     this.#o = options
     this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
+    this.#damage = new WindowDamage(this.#logger)
     this.#backoff = options.backoff ?? new Backoff({ minMs: 500, maxMs: 30_000 })
     this.#maxPackets = options.maxPackets ?? WINDOW_PACKETS
     this.#maxBytes = options.maxBytes ?? WINDOW_BYTES
@@ -206,7 +193,7 @@ export class Database {
       packets,
       duplicates,
       left,
-      ...(sealed && { windows: this.#windows(sealed) }),
+      ...(sealed && { windows: this.#damage.of(sealed) }),
       refused: this.#refused,
     }
   }
@@ -277,14 +264,6 @@ export class Database {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  #windows({ upTo: _upTo, ...report }: SealedCounts): WindowReport {
-    return {
-      ...report,
-      damaged: this.#damagedCount + report.damaged,
-      damaged_files: [...this.#damaged, ...report.damaged_files].slice(-8),
-    }
-  }
-
   /** The log holds a window's worth that no file has. */
   #due(): boolean {
     const { log, windows } = this.#o
@@ -324,7 +303,7 @@ export class Database {
     const { sealed } = this.#thread!.counts
     if (sealed) {
       this.#sealedTo = sealed.upTo
-      this.#complain(sealed)
+      this.#damage.look(sealed)
     }
     if (this.#state === 'starting') {
       if (upTo < this.#target) return
@@ -358,16 +337,6 @@ export class Database {
     }
   }
 
-  #complain({ damaged, damaged_files, problem }: SealedCounts): void {
-    if (damaged > this.#told)
-      this.#logger.warn(
-        `the SQL view cannot use ${damaged_files.join(', ')}; what the log still has of it is taken from there`,
-      )
-    if (problem !== undefined && problem !== this.#problem) this.#logger.warn(`the SQL view: ${problem}`)
-    this.#told = damaged
-    this.#problem = problem
-  }
-
   #end(thread: SqlThread): void {
     this.#remember(thread)
     this.#thread = undefined
@@ -376,12 +345,7 @@ export class Database {
 
   #remember({ counts }: SqlThread): void {
     this.#counts = counts
-    if (!counts.sealed) return
-    this.#complain(counts.sealed)
-    this.#told = 0
-    this.#damagedCount += counts.sealed.damaged
-    this.#damaged = [...this.#damaged, ...counts.sealed.damaged_files].slice(-8)
-    Object.assign(counts.sealed, { damaged: 0, damaged_files: [] })
+    if (counts.sealed) this.#damage.keep(counts.sealed)
   }
 
   #died(error: Error): void {

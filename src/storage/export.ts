@@ -9,7 +9,8 @@ import { join } from 'node:path'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { type LogFiles, type LogRecord, packetUuid, uuidText } from '../log'
-import { factToDict } from '../pipeline/fact'
+import { factToDict, type SensorFact } from '../pipeline/fact'
+import { exported, exportedDict, scaleOf, valueText } from '../units/display'
 import { WindowFolder } from './folder'
 import { isForeign } from './foreign'
 import { OutFile } from './output-file'
@@ -47,6 +48,8 @@ export interface ExportSource {
   readonly windows: string | undefined
   readonly files: Files
   readonly open: OpenDatabase
+  /** values in the units for people (units/display.ts); else canonical */
+  readonly display?: boolean
 }
 
 export interface ExportResult {
@@ -90,7 +93,9 @@ export function writeCsv(
       if (again.has(seq)) continue
       const time = new Date(fact.tRaw)
       const iso = Number.isNaN(time.getTime()) ? '' : time.toISOString()
-      for (const [k, { id, status, value, unit }] of fact.sensors.entries()) {
+      for (const [k, sensor] of fact.sensors.entries()) {
+        const { id, status } = sensor
+        const { value, unit } = csvValue(sensor, source.display)
         line([iso, fact.tRaw, fact.id, fact.state, k + 1, id, status, value, unit, uuidText(uuid), createdAt])
         rows.os_sensors++
       }
@@ -102,6 +107,13 @@ export function writeCsv(
     out.close()
     keys.close()
   }
+}
+
+/** In display units with the digits the value carries, else canonical with all that a double is sure of. */
+function csvValue({ value, unit }: SensorFact, display = false): { value: number | null; unit: string } {
+  if (!display) return { value: value === null ? null : Number(value.toPrecision(15)), unit }
+  const scale = scaleOf(unit)
+  return { value: value === null ? null : Number(valueText(value, unit, scale).value), unit: scale.unit }
 }
 
 const CSV_HEAD =
@@ -132,7 +144,7 @@ export function writeExport(
     const known = again.size
     try {
       const file = new SqliteFile(out)
-      const rows = writeRows(file, packets, keys, again, tell)
+      const rows = writeRows(file, packets, keys, { without: again, display: source.display === true }, tell)
       const index = writeIndex(file, keys, again, () => tell(rows.counts.os_packets, packets.about))
       if (again.size > known) continue
       file.finish([
@@ -154,7 +166,7 @@ function writeRows(
   file: SqliteFile,
   packets: AllPackets,
   keys: UuidKeys,
-  without: ReadonlySet<number>,
+  { without, display }: { readonly without: ReadonlySet<number>; readonly display: boolean },
   tell: (done: number, of: number) => void,
 ) {
   const [packetTree, sensorTree] = [new BTree(file, 'table'), new BTree(file, 'table')]
@@ -163,11 +175,13 @@ function writeRows(
     if (without.has(seq)) continue
     const id = uuidText(uuid)
     const seconds = Math.floor(fact.tRaw / 1000)
-    const payload = JSON.stringify(factToDict(fact))
+    const dict = factToDict(fact)
+    const payload = JSON.stringify(display ? exportedDict(dict) : dict)
     packetTree.addRow(seq, encodeRecord([id, fact.id, fact.state, seconds, payload, createdAt]))
     keys.add(uuid, seq)
     for (const [k, sensor] of fact.sensors.entries()) {
-      const row = encodeRecord([id, k + 1, sensor.id, sensor.status, sensor.value, sensor.unit])
+      const { value, unit } = display ? exported(sensor.value, sensor.unit) : sensor
+      const row = encodeRecord([id, k + 1, sensor.id, sensor.status, value, unit])
       sensorTree.addRow(++counts.os_sensors, row)
     }
     if (++counts.os_packets % TELL_EVERY === 0) tell(counts.os_packets, packets.about)

@@ -18,6 +18,8 @@ export interface ExportOptions {
   readonly file: string
   /** replaces a file that is there */
   readonly force: boolean
+  /** values in the units for people; left out: canonical */
+  readonly display?: boolean
   readonly dataDir: string
   /** storage.sql.driver.path */
   readonly path: string
@@ -28,7 +30,7 @@ export interface ExportOptions {
 
 /** Returns the file's whole path, and what is in it. */
 export async function exportDatabase(options: ExportOptions): Promise<{ file: string } & ExportResult> {
-  const { force, dataDir, path, signal, tell } = options
+  const { force, display = false, dataDir, path, signal, tell } = options
   const file = resolve(options.file)
   mayReplace(file, force)
   const part = `${file}.${process.pid}.part`
@@ -36,7 +38,7 @@ export async function exportDatabase(options: ExportOptions): Promise<{ file: st
   const windows = windowFolder(path, dataDir)
   const setup: ExportSetup = {
     wasm,
-    exports: { part, csv: /\.csv$/i.test(file), dataDir, ...(windows !== undefined && { windows }) },
+    exports: { part, csv: /\.csv$/i.test(file), display, dataDir, ...(windows !== undefined && { windows }) },
   }
   const worker = new Worker(script, { eval: true, workerData: setup, resourceLimits: { maxYoungGenerationSizeMb: 4 } })
   try {

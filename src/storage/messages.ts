@@ -75,6 +75,8 @@ export interface ExportSetup {
     /** the file, by the name it has until it is whole */
     readonly part: string
     readonly csv: boolean
+    /** true: values in the units for people */
+    readonly display: boolean
     readonly dataDir: string
     /** folder of the sealed windows */
     readonly windows?: string

@@ -1,7 +1,7 @@
 // One page of rows over several windows: windows whose times do not meet follow one another, and what lies before the page is
 // counted, not read; where times meet, the keys of those windows are merged and only the rows of the page are read.
-import type { PacketRecord, SensorRecord } from './shapes'
-import { type Filter, KEY, type What, type WindowRows } from './window'
+import type { DeviceList, PacketRecord, SensorRecord } from './shapes'
+import { type Filter, KEY, textOf, type What, type WindowRows } from './window'
 
 /** The rows of one window that pass a filter. */
 export interface Piece {
@@ -88,3 +88,34 @@ function merge(places: Float64Array, keys: Float64Array, piece: number, most: nu
 /** time descending, place in the packet ascending, seq descending */
 const before = (a: Float64Array, i: number, b: Float64Array, j: number): boolean =>
   a[i] !== b[j] ? a[i]! > b[j]! : a[i + 1] !== b[j + 1] ? a[i + 1]! < b[j + 1]! : a[i + 2]! > b[j + 2]!
+
+/** in the column unsynced: a fact ahead of time, which last_seen does not follow (X36) */
+export const AHEAD = 2
+/** the sums of a sealed window do not tell which facts were ahead: later than so many seconds from now no fact is by itself */
+const AHEAD_S = 86_400
+
+/** A page of devices of all windows, the one seen last first; `newestS`: when the newest record was written. */
+export function devicesOf(
+  open: WindowRows,
+  newestS: number,
+  limit: number,
+  offset: number,
+): Pick<DeviceList, 'devices' | 'total'> {
+  const total = open.number(
+    'SELECT COUNT(*) FROM (SELECT device_id FROM os_packets UNION SELECT device_id FROM sums.packets)',
+  )
+  const rows = open.rows(
+    `SELECT CAST(device_id AS BLOB), MAX(hi) AS seen, SUM(n) FROM (
+         SELECT device_id, COALESCE(MAX(CASE WHEN unsynced <> ${AHEAD} THEN timestamp_raw END), MAX(created_at)) AS hi,
+           COUNT(*) AS n FROM os_packets GROUP BY device_id
+         UNION ALL SELECT device_id, CASE WHEN hi > MAX(CAST(strftime('%s', 'now') AS INTEGER) + ${AHEAD_S}, ?) THEN lo ELSE hi END, n FROM sums.packets
+       ) GROUP BY device_id ORDER BY seen DESC, device_id LIMIT ? OFFSET ?`,
+    [newestS + AHEAD_S, limit, offset],
+  )
+  const devices = rows.map(([device_id, last_seen, packet_count]) => ({
+    device_id: textOf(device_id!),
+    last_seen: last_seen as number,
+    packet_count: packet_count as number,
+  }))
+  return { devices, total }
+}

@@ -10,7 +10,7 @@ import { type LogRecord, packetUuid, uuidBytes } from '../log'
 import { addTo, newBloom } from './bloom'
 import type { WindowFolder } from './folder'
 import { historyOf } from './history'
-import { type Piece, pageOf } from './pages'
+import { AHEAD, devicesOf, type Piece, pageOf } from './pages'
 import { PAGE_BYTES, SCHEMA } from './schema'
 import { type OpenDatabase, SealedWindows, summarize } from './sealed'
 import {
@@ -30,13 +30,9 @@ import {
   type SensorRecord,
   whole,
 } from './shapes'
-import { type Filter, textOf, type What, WindowRows } from './window'
+import { type Filter, type What, WindowRows } from './window'
 import { BadWindow } from './windowfile'
 
-/** in the column unsynced: a fact ahead of time, which last_seen does not follow (X36) */
-const AHEAD = 2
-/** the sums of a sealed window do not tell which facts were ahead: later than so many seconds from now no fact is by itself */
-const AHEAD_S = 86_400
 /** facts between two looks at the size */
 const LOOK_EVERY = 64
 /** facts between two tries to write a window */
@@ -185,23 +181,8 @@ export class SqlView {
   devices(limitGiven?: number, offsetGiven?: number): DeviceList {
     const limit = clampLimit(limitGiven, 100)
     const offset = clampOffset(offsetGiven)
-    const total = this.#open.number(
-      'SELECT COUNT(*) FROM (SELECT device_id FROM os_packets UNION SELECT device_id FROM sums.packets)',
-    )
-    const rows = this.#open.rows(
-      `SELECT CAST(device_id AS BLOB), MAX(hi) AS seen, SUM(n) FROM (
-         SELECT device_id, COALESCE(MAX(CASE WHEN unsynced <> ${AHEAD} THEN timestamp_raw END), MAX(created_at)) AS hi,
-           COUNT(*) AS n FROM os_packets GROUP BY device_id
-         UNION ALL SELECT device_id, CASE WHEN hi > MAX(CAST(strftime('%s', 'now') AS INTEGER) + ${AHEAD_S}, ?) THEN lo ELSE hi END, n FROM sums.packets
-       ) GROUP BY device_id ORDER BY seen DESC, device_id LIMIT ? OFFSET ?`,
-      [Math.floor(this.#last.wall_ms / 1000) + AHEAD_S, limit, offset],
-    )
-    const devices = rows.map(([device_id, last_seen, packet_count]) => ({
-      device_id: textOf(device_id!),
-      last_seen: last_seen as number,
-      packet_count: packet_count as number,
-    }))
-    return { ok: true, devices, total, limit, offset }
+    const newestS = Math.floor(this.#last.wall_ms / 1000)
+    return { ok: true, ...devicesOf(this.#open, newestS, limit, offset), limit, offset }
   }
 
   packets(query: PacketQuery = {}): PacketList {

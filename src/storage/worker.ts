@@ -71,13 +71,13 @@ async function runSqlWorker(): Promise<void> {
 }
 
 function exported(
-  { exports: { part, csv, dataDir, windows } }: ExportSetup,
+  { exports: { part, csv, display, dataDir, windows } }: ExportSetup,
   open: OpenDatabase,
   tell: (done: number, of: number) => void,
 ): FromExport {
   try {
     const log = new LogFiles(join(dataDir, 'log'), realFiles)
-    return { result: (csv ? writeCsv : writeExport)({ log, windows, files: realFiles, open }, part, tell) }
+    return { result: (csv ? writeCsv : writeExport)({ log, windows, files: realFiles, open, display }, part, tell) }
   } catch (thrown) {
     const { code, message, hint } = asOsError(thrown, 'STORAGE')
     return { failed: { code, message, hint } }

@@ -1,6 +1,7 @@
 // What is in the middle of the screen: one section, all of them, the providers, or what a search finds; set to the width and cut
 // to the rows there are.
 import { DISPLAY_FORMATS, type Plain, pad, rowsText, type SectionInfo } from '../display'
+import { counted } from '../lib/counted'
 import { type Style, type TextLine, wrap } from './line'
 import type { Held, TuiState } from './state'
 
@@ -18,9 +19,9 @@ const STATE = /(?<=^|\s{2})(up|synced|healthy|down|ERROR|degraded|opening|disabl
 
 /** What the view is of. */
 export function headline(state: TuiState): string {
-  if (state.view === 'all') return `all ${state.sections.length} sections`
-  if (state.view === 'providers') return `${state.sections.length} providers`
-  if (state.view === 'search') return `${state.matches.length} of ${state.sections.length} sections`
+  if (state.view === 'all') return `all ${counted(state.sections.length, 'section')}`
+  if (state.view === 'providers') return counted(state.sections.length, 'provider')
+  if (state.view === 'search') return `${state.matches.length} of ${counted(state.sections.length, 'section')}`
   const { section } = state
   if (!section) return 'no section'
   return `${section.display_name} (${section.section_path})${state.json ? ' json' : ''}`

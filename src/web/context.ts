@@ -3,53 +3,15 @@
 import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow } from '../config'
 import type { DisplayRegistry } from '../display'
-import type { SafeModeReport } from '../gateway/guard/crashes'
-import type { GatewayStatus } from '../gateway/status'
+import type { GatewayApi, TransportApi } from '../gateway/api'
 import type { LogLine } from '../lib/logger'
-import type { OutputsControl } from '../links/hardware'
 import type { TransportView } from '../links/transport-view'
 import type { UserStore } from '../services/users'
+import type { HistoryQuery, PacketQuery, SensorQuery } from '../storage'
 
+export type { LatestReading } from '../gateway/latest'
 export type { GatewayStatus, LinkStatus } from '../gateway/status'
 export type { TransportView } from '../links/transport-view'
-
-/** The newest readings of one device by one way (own source group, or medium and source). */
-export interface LatestReadings {
-  readonly device_id: string
-  /** UNIX milliseconds */
-  readonly t_raw: number
-  readonly sensors: readonly { id: string; status: string; unit: string; value: number | null }[]
-  /** 'local' for own sensors */
-  readonly medium: string
-  readonly source_aid: number
-}
-
-export interface PacketQuery {
-  device_id?: string
-  status?: string
-  /** whole UNIX seconds, inclusive */
-  since?: number
-  until?: number
-  limit: number
-  offset: number
-}
-
-export interface SensorQuery {
-  device_id?: string
-  sensor_id?: string
-  since?: number
-  until?: number
-  limit: number
-  offset: number
-}
-
-export interface HistoryQuery {
-  device_id: string
-  sensor_id: string
-  since?: number
-  until?: number
-  buckets: number
-}
 
 /**
  * The data queries; each answers the body of its route (specification "Data query endpoints"). They throw OsError
@@ -119,20 +81,6 @@ export interface PluginsControl {
 /** Display providers (X31); the registry of the process. */
 export type DisplayControl = Pick<DisplayRegistry, 'metadata' | 'render' | 'collect'>
 
-/** What happens while one looks on. Each returns how to stop. */
-export interface WebEvents {
-  onReading(listener: (reading: LatestReadings) => void): () => void
-  /** `name`: the link that changed */
-  onLink(listener: (name: string) => void): () => void
-}
-
-/** POST /api/transport. Unknown media are BAD_REQUEST `unknown medium`. */
-export interface MediaControl {
-  /** Throws FORBIDDEN when the key of the medium's flag may not be written over HTTP. */
-  toggle(medium: string, enabled: boolean): Promise<{ name: string; enabled: boolean }>
-  reload(medium: string): Promise<{ name: string; reloaded: boolean }>
-}
-
 export interface WebLogger {
   debug(text: string): void
   info(text: string): void
@@ -140,9 +88,11 @@ export interface WebLogger {
   error(text: string): void
 }
 
-export interface WebContext {
+/** What the page uses of a running gateway; what is absent cannot be done here. */
+type WebGateway = Pick<GatewayApi, 'status' | 'latest'> & Partial<Pick<GatewayApi, 'outputs' | 'reload' | 'safeMode'>>
+
+export interface WebContext extends WebGateway {
   readonly version: string
-  status(): GatewayStatus
   /** why the disk cannot be written, without a path: anyone may ask for /health. undefined: it can */
   trouble?(): string | undefined
   /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */
@@ -150,14 +100,7 @@ export interface WebContext {
   readonly config: WebConfig
   transport(): TransportView
   /** absent: media cannot be switched here */
-  readonly media?: MediaControl
-  /** what can be set through the sources; absent: nothing can */
-  readonly outputs?: OutputsControl
-  /** reads Config.json again; throws CONFIG_SYNTAX, CONFIG_INVALID. Absent: not here */
-  reload?(): Promise<object>
-  /** What safe mode there is (R25); `leave`: ends it first, throws STARTING. Absent: not here */
-  safeMode?(leave: boolean): Promise<SafeModeReport>
-  latest(): readonly LatestReadings[]
+  readonly media?: Omit<TransportApi, 'view'>
   /** null while storage.sql is not enabled; a function where it may change while running */
   readonly db: Queries | null | (() => Queries | null)
   readonly auth: WebAuth
@@ -174,7 +117,7 @@ export interface WebContext {
   readonly display?: DisplayControl
   /** absent: no commands over HTTP */
   readonly jobs?: JobRunner
-  readonly events?: WebEvents
+  readonly events?: Pick<GatewayApi, 'onReading' | 'onLink'>
   /** the newest lines of the log, oldest first */
   log?(): readonly LogLine[]
   readonly logger: WebLogger

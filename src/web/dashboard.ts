@@ -3,6 +3,7 @@ import { briefJob } from '../commands/jobs'
 import { asOsError } from '../lib/errors'
 import { mayAct, type Role } from '../services/users'
 import type { WebContext } from './context'
+import { displayedReading } from './display-units'
 import type { ServiceFacts } from './route'
 
 const RECENT_JOBS = 5
@@ -41,7 +42,12 @@ function overview(context: WebContext, service: ServiceFacts, role: Role): objec
 }
 
 /** The parts by name. `status` and `latest` are ours, the others the reference's. */
-function parts(context: WebContext, service: ServiceFacts, role: Role): Record<string, () => unknown> {
+function parts(
+  context: WebContext,
+  service: ServiceFacts,
+  role: Role,
+  display: boolean,
+): Record<string, () => unknown> {
   return {
     ...context.sections,
     overview_metrics: () => overview(context, service, role),
@@ -50,7 +56,7 @@ function parts(context: WebContext, service: ServiceFacts, role: Role): Record<s
       display_sections: () => context.display?.collect('json'),
     }),
     status: () => context.status(),
-    latest: () => context.latest(),
+    latest: () => (display ? context.latest().map(displayedReading) : context.latest()),
   }
 }
 
@@ -60,8 +66,9 @@ export async function buildDashboard(
   service: ServiceFacts,
   sections = '',
   role: Role = 'viewer',
+  display = false,
 ): Promise<object> {
-  const table = parts(context, service, role)
+  const table = parts(context, service, role, display)
   const requested = sections
     .split(',')
     .map(name => name.trim())

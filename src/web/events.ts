@@ -9,7 +9,8 @@ import { briefJob, type Job } from '../commands/jobs'
 import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../lib/timers'
 import { mayAct, type Role } from '../services/users'
-import type { LatestReadings, WebContext } from './context'
+import type { LatestReading, WebContext } from './context'
+import { displayedReading, wantsDisplay } from './display-units'
 import { addressKey } from './login-throttle'
 import type { Call } from './route'
 
@@ -29,15 +30,17 @@ const MAX_READINGS = 1024
 interface Stream {
   readonly username: string
   readonly address: string
-  readonly readings: Map<string, LatestReadings>
+  readonly readings: Map<string, LatestReading>
   readonly links: Set<string>
   readonly jobs: Map<string, Job>
+  /** units=display */
+  readonly display: boolean
   dropped: number
   cancelFlush: (() => void) | undefined
   close(): void
 }
 
-const keyOf = ({ medium, source_aid, device_id, sensors }: LatestReadings): string =>
+const keyOf = ({ medium, source_aid, device_id, sensors }: LatestReading): string =>
   `${medium} ${source_aid} ${device_id} ${sensors.length} ${sensors[0]?.id ?? ''}`
 
 /** `kinds` of a query: all of them when none is named. Throws BAD_REQUEST. */
@@ -79,6 +82,7 @@ export class EventStreams {
       readings: new Map(),
       links: new Set(),
       jobs: new Map(),
+      display: wantsDisplay(call.query),
       dropped: 0,
       cancelFlush: undefined,
       close: () => res.end(),
@@ -147,7 +151,7 @@ export class EventStreams {
       for (const name of Object.keys(status().links)) stream.links.add(name)
       if (events)
         ends.push(
-          events.onLink(name => {
+          events.onLink(({ name }) => {
             stream.links.add(name)
             soon()
           }),
@@ -164,7 +168,7 @@ export class EventStreams {
     return ends
   }
 
-  #note(stream: Stream, reading: LatestReadings): void {
+  #note(stream: Stream, reading: LatestReading): void {
     const key = keyOf(reading)
     stream.readings.set(key, reading)
     if (stream.readings.size <= MAX_READINGS) return
@@ -180,7 +184,7 @@ export class EventStreams {
     const say = (event: string, data: object): void => {
       text += `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
     }
-    for (const reading of stream.readings.values()) say('reading', reading)
+    for (const reading of stream.readings.values()) say('reading', stream.display ? displayedReading(reading) : reading)
     const links = stream.links.size > 0 ? status().links : {}
     for (const name of stream.links) say('link', { name, ...(links[name] ?? { state: 'removed' }) })
     for (const job of stream.jobs.values()) say('job', briefJob(job))

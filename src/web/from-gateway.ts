@@ -6,20 +6,19 @@ import type { JobRunner } from '../commands/jobs'
 import { mayWrite } from '../config'
 import type { ConfigStore } from '../config/config-store'
 import { namesOf } from '../display'
-import type { Gateway } from '../gateway/gateway'
-import { latestOf } from '../gateway/latest'
+import type { GatewayApi, TransportApi } from '../gateway/api'
 import type { Unkept } from '../gateway/unsaved'
 import { asOsError, OsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { diskFault } from '../lib/writable'
 import { mediumFlag } from '../links/transport-view'
-import type { TransportControl } from '../node/transport'
 import type { UserStore } from '../services/users'
-import type { DisplayControl, MediaControl, PluginsControl, WebAuth, WebConfig, WebContext, WebEvents } from './context'
+import type { DisplayControl, PluginsControl, WebAuth, WebConfig, WebContext } from './context'
 
 export interface FromGatewayOptions {
-  gateway: Gateway
-  transport: TransportControl
+  gateway: GatewayApi
+  /** why the log cannot be written */
+  logFailure: () => Error | undefined
   version: string
   auth: WebAuth
   logger: Logger
@@ -45,49 +44,36 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
     config.approved(limits => config.updating(nested, limits), { prefixes: prefixesOf(config), strict: true }),
 })
 
-function webEvents(gateway: Gateway): WebEvents {
-  return {
-    onReading: listener =>
-      gateway.events.onFact(({ fact, link }) => {
-        const reading = latestOf(fact, link)
-        // own facts are stamped with the id of their time; shown is the one of now
-        listener(link.medium === 'local' ? { ...reading, source_aid: gateway.identity.assignedId } : reading)
-      }),
-    onLink: listener => gateway.events.onLink(({ name }) => listener(name)),
-  }
-}
+type HttpMedia = Pick<GatewayApi, 'config' | 'ready' | 'transport'>
 
 /** What of the media may be changed over HTTP: flags below the writable prefixes. Nothing while the gateway cannot follow. */
-function mediaControl(gateway: Gateway, transport: TransportControl): MediaControl {
+function mediaControl(gateway: HttpMedia): Omit<TransportApi, 'view'> {
   return {
     toggle: async (medium, enabled) => {
       gateway.ready()
       const key = mediumFlag(medium)
       if (key && !mayWrite(key, prefixesOf(gateway.config)))
         throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [key] } })
-      return transport.toggle(medium, enabled)
+      return gateway.transport.toggle(medium, enabled)
     },
     reload: async medium => {
       gateway.ready()
-      return transport.reload(medium)
+      return gateway.transport.reload(medium)
     },
   }
 }
 
 /** What commands over HTTP may write is what HTTP may write. */
-export function overHttp(
-  gateway: Gateway,
-  transport: TransportControl,
-): Pick<CommandContext, 'transport' | 'writable'> {
-  const media = mediaControl(gateway, transport)
+export function overHttp(gateway: HttpMedia): Pick<CommandContext, 'transport' | 'writable'> {
+  const media = mediaControl(gateway)
   return {
-    transport: () => ({ view: () => transport.view(), ...media }),
+    transport: () => ({ view: () => gateway.transport.view(), ...media }),
     writable: () => prefixesOf(gateway.config),
   }
 }
 
 /** Before start() the view is not connected yet, which is not the same as switched off. Throws DB_STARTING. */
-function databaseOf(gateway: Gateway): Gateway['database'] {
+function databaseOf(gateway: GatewayApi): GatewayApi['database'] {
   try {
     gateway.ready()
   } catch (thrown) {
@@ -108,28 +94,27 @@ function sectionsOf(display: DisplayControl | undefined): Record<string, () => u
 }
 
 export function webContext(options: FromGatewayOptions): WebContext {
-  const { gateway, transport, version, auth, logger, users, jobs, plugins, display, unkept } = options
+  const { gateway, logFailure, version, auth, logger, users, jobs, plugins, display, unkept } = options
   const { config } = gateway
   return {
     version,
     logger,
     auth,
-    status: () => gateway.status(),
-    trouble: () =>
-      gateway.log.failure ? (diskFault(gateway.log.failure) ?? 'the log cannot be written') : unkept?.report()?.reason,
+    status: gateway.status,
+    trouble: () => {
+      const failure = logFailure()
+      return failure ? (diskFault(failure) ?? 'the log cannot be written') : unkept?.report()?.reason
+    },
     get sections() {
       return { ...sectionsOf(display), users: () => users?.list() ?? [] }
     },
     config: webConfig(config),
-    transport: () => transport.view(),
-    media: mediaControl(gateway, transport),
-    outputs: gateway.sources.outputs,
-    reload: () => gateway.reload(),
-    safeMode: async leave => {
-      if (leave) await gateway.leaveSafeMode()
-      return gateway.guard.safeModeReport()
-    },
-    latest: () => gateway.latestReadings(),
+    transport: () => gateway.transport.view(),
+    media: mediaControl(gateway),
+    outputs: gateway.outputs,
+    reload: gateway.reload,
+    safeMode: gateway.safeMode,
+    latest: gateway.latest,
     db: () => databaseOf(gateway),
     settings: () => ({
       read_only: config.get<boolean>('web_user.read_only'),
@@ -140,7 +125,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
       idleS: config.get<number>('web_user.session_idle_seconds'),
       maxS: config.get<number>('web_user.session_max_seconds'),
     }),
-    events: webEvents(gateway),
+    events: gateway,
     log: () => logger.recent(),
     ...(users && { users }),
     ...(jobs && { jobs }),

@@ -81,7 +81,7 @@ test('killed five times in a row: safe mode, the reason shown, and a way out', a
   await start()
   await gw.stop('SIGKILL')
   await start()
-  assert.match((await status()).safe_mode, /1 crashes in a row/)
+  assert.match((await status()).safe_mode, /1 crash in a row/)
   const after = gw.json('safe-mode', '--leave')
   assert.deepEqual([after.active, after.left], [false, true])
   await until('links are open', async () => Object.keys((await status()).links).length > 0)

@@ -19,8 +19,8 @@ function isPure(node) {
 }
 
 /**
- * Every fault of the text, as `{kind, start, end, with}` for an expression that becomes another, or `{kind, at, insert(id)}`
- * for text put in front of a statement.
+ * Every fault of the text, as `{kind, start, end, with}` for an expression that becomes another, or `{kind, at, end, insert(id)}`
+ * for text put around a statement (in braces: an else behind it belongs to the if in front of it).
  */
 export function faultsIn(text) {
   const ast = parse(text, { sourceType: 'module', plugins: ['typescript'] })
@@ -77,7 +77,7 @@ export function faultsIn(text) {
             kind: 'removed statement',
             at: node.start,
             end: node.end,
-            insert: id => `if (!__mutant(${id})) `,
+            insert: id => [`{ if (!__mutant(${id})) `, ' }'],
           })
         break
       case 'ThrowStatement':
@@ -85,7 +85,7 @@ export function faultsIn(text) {
           kind: 'swallowed error',
           at: node.start,
           end: node.end,
-          insert: id => `if (!__mutant(${id})) `,
+          insert: id => [`{ if (!__mutant(${id})) `, ' }'],
         })
         break
       case 'BlockStatement':
@@ -94,7 +94,7 @@ export function faultsIn(text) {
             kind: 'early return',
             at: node.start + 1,
             end: node.start + 1,
-            insert: id => ` if (__mutant(${id})) return; `,
+            insert: id => [` if (__mutant(${id})) return; `, ''],
           })
         break
     }
@@ -127,8 +127,11 @@ const SWITCH = `function __mutant(id, to, was) {
 export function withSwitches(text, faults) {
   const edits = []
   for (const { id, start, end, with: to, at, insert, statement, pure } of faults) {
-    if (insert) edits.push({ pos: at, rank: 1, size: end - at + 1, text: insert(id) })
-    else {
+    if (insert) {
+      const [open, close] = insert(id)
+      edits.push({ pos: at, rank: 1, size: end - at + 1, text: open })
+      edits.push({ pos: end, rank: 0, size: at - end - 1, text: close })
+    } else {
       const both = pure ? `, () => (${to}), () => (${text.slice(start, end)})` : ''
       const open = `${statement ? 'void ' : ''}(__mutant(${id}${both}) ? (${to}) : (`
       edits.push({ pos: start, rank: 1, size: end - start, text: open })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Receive } from '../../src/gateway/receive/receive'
 import { ReceiveSession } from '../../src/gateway/receive/receiver-session'
-import { ProbedMedium } from '../../src/gateway/uplink/probed'
+import { probedMedium } from '../../src/gateway/uplink/probed'
 import { Uplink } from '../../src/gateway/uplink/uplink'
 import { ManualClock } from '../../src/lib/clock'
 import { realFiles } from '../../src/lib/files'
@@ -132,10 +132,10 @@ export class World {
     )
     const thing =
       delivery === 'auto'
-        ? new ProbedMedium(
+        ? probedMedium(
             medium,
             () => this.uplink.probe(),
-            () => this.uplink.probing.cancel(),
+            () => this.uplink.cancelProbe(),
           )
         : medium
     const uplink = this.uplink

@@ -237,7 +237,7 @@ export class UplinkWorld {
       files: realFiles,
       nextSeq: () => sequence.next(),
       ids: null,
-      standIn: {
+      localUpstream: {
         start: async () => {
           this.standIns++
           return { name: 'loopback', medium: 'UDP', host: 'here' } as UplinkConfig

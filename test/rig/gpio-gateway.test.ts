@@ -121,7 +121,7 @@ inTheRig(
       assert.deepEqual(
         readings.map(({ sensor_id, raw }: { sensor_id: string; raw: string }) => [sensor_id, raw]),
         [
-          ['door', 'level 1, 1 edges'],
+          ['door', 'level 1, 1 edge'],
           ['water', '3 edges'],
           ['pump', 'output 1'],
         ],

@@ -4,7 +4,9 @@
 // What fails: no addon, no such interface, one that is down (open throws with what to do), one that goes down or a bus that
 // stays off (lost), frames that came faster than they were read (counted, degraded for a minute), a message of J1939 that two
 // stations send (its signals are ERROR while both do, or until one is chosen: two sensors must not mix under one name).
+
 import type { Clock } from '../../../src/lib/clock'
+import { counted } from '../../../src/lib/counted'
 import type { OpenableEvents } from '../../../src/links/contracts'
 import { AGAIN, READABLE } from '../../../src/native'
 import {
@@ -185,7 +187,7 @@ export class CanFeed implements Feed {
     const lost =
       this.#droppedAt === Number.NEGATIVE_INFINITY
         ? ''
-        : `${dropped} frames of ${name} came faster than they were read; ${how}`
+        : `${counted(dropped, 'frame')} of ${name} not read in time; ${how}`
     this.#events?.degraded([reason, lost].filter(Boolean).join('; '))
   }
 

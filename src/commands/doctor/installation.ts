@@ -1,6 +1,7 @@
 // Checks of what is ours: configuration, data directory, log, identity, safe mode, access to the page.
+import { counted } from '../../lib/counted'
+import { bytesText } from '../../units/display'
 import { CORES } from '../verbs/settings'
-import { bytesText } from '../verbs/status'
 import { type Check, failed, ok, skipped, warning, worst } from './finding'
 
 const UNASSIGNED = 4_294_967_295
@@ -82,11 +83,14 @@ const log: Check = {
   name: 'log',
   async run({ context }) {
     const status = await context.log.summary()
-    const text = `${status.records} records, ${bytesText(status.bytes)}`
+    const text = `${counted(status.records, 'record')}, ${bytesText(status.bytes)}`
     if (status.state === 'degraded')
       return failed(`degraded: ${status.reason ?? 'not written'}`, 'check the disk; what waits is in RAM')
     if (status.lost > 0)
-      return warning(`${text}; ${status.lost} records were lost`, 'os-node log verify names the damage; check the disk')
+      return warning(
+        `${text}; ${counted(status.lost, 'record')} lost`,
+        'os-node log verify names the damage; check the disk',
+      )
     return ok(text)
   },
 }
@@ -109,7 +113,9 @@ const safeMode: Check = {
   async run({ context }) {
     const { active, reason, crashes } = await context.safeMode(false)
     if (active) return failed(`safe mode: ${reason}`, 'see the log for the crash, then os-node safe-mode --leave')
-    return crashes > 0 ? warning(`${crashes} crashes in a row`, 'see the log for the reason') : ok('no crashes')
+    return crashes > 0
+      ? warning(`${counted(crashes, 'crash')} in a row`, 'see the log for the reason')
+      : ok('no crashes')
   },
 }
 
@@ -161,7 +167,7 @@ const database: Check = {
         `${dialect} is ${state}, its files: ${windows.problem}`,
         'see the disk, and storage.sql.driver.path',
       )
-    return ok(`${dialect} is ${state}, ${lag_records ?? 0} records behind the log`)
+    return ok(`${dialect} is ${state}, ${counted(lag_records ?? 0, 'record')} behind the log`)
   },
 }
 

@@ -1,6 +1,8 @@
 // Checks of the ways in and out: ports, sources, receivers, upstream. A running gateway is asked how its links are; without
 // one the ports are tried and the upstream is spoken to.
+
 import type { LinkStatus } from '../../gateway/status'
+import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { mediumInfo } from '../../links/registry'
@@ -148,7 +150,9 @@ const upstream: Check = {
     if (gateway) {
       const { links, uplinks: all, forwarding } = gateway.status()
       const found = Object.keys(all).flatMap(name => (links[name] ? [told(name, links[name])] : []))
-      const carried = forwarding?.uplink ? `${forwarding.uplink} is active, ${forwarding.backlog} facts waiting` : ''
+      const carried = forwarding?.uplink
+        ? `${forwarding.uplink} is active, ${counted(forwarding.backlog, 'fact')} waiting`
+        : ''
       const sum = worst(found, skipped('this gateway forwards to nobody'))
       if (!carried) return sum
       // one that carries is enough; what is wrong with the others is still told

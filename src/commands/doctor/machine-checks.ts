@@ -3,7 +3,7 @@ import { configuredDevices } from '../../checks/devices'
 import { BUILTIN_REMEDIES, remedyFor } from '../../checks/remedies'
 import type { BoardReport } from '../../links/hardware'
 import { addonRemedy } from '../../native'
-import { bytesText } from '../verbs/status'
+import { bytesText } from '../../units/display'
 import { type Check, type Finding, failed, ok, type Patient, skipped, warning, worst } from './finding'
 
 /** before this build nobody ran it: 2025-01-01 */

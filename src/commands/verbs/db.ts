@@ -2,7 +2,10 @@
 // have no right to, so it is written here, beside a gateway that runs too: the data directory is only read. A window that had
 // to be left out is a result that names it, exit 4.
 import { systemClock } from '../../lib/clock'
+import { counted } from '../../lib/counted'
+import { bytesText } from '../../units/display'
 import type { Verb } from '../verb'
+import { UNITS } from './log'
 
 const TELL_MS = 5000
 
@@ -20,6 +23,7 @@ export const dbExport: Verb = {
   options: {
     file: { type: 'string', value: 'PATH', required: true, help: 'output file' },
     force: { type: 'boolean', help: 'overwrite an existing file' },
+    units: UNITS,
   },
   operands: ['file'],
   where: 'local',
@@ -29,13 +33,14 @@ export const dbExport: Verb = {
     const { left_out, ...result } = await exportDatabase({
       file: String(options.file),
       force: options.force === true,
+      display: options.units === 'display',
       dataDir: config.dataDir,
       path: config.config.storage.sql.driver.path,
       signal,
       tell: (done, of) => {
         if (systemClock.mono() - told < TELL_MS) return
         told = systemClock.mono()
-        logger.info(`${done} of about ${Math.max(done, of)} packets`)
+        logger.info(`${done} of about ${counted(Math.max(done, of), 'packet')}`)
       },
     })
     const ok = left_out.length === 0
@@ -54,7 +59,7 @@ export const dbExport: Verb = {
       left_out?: readonly string[]
     }
     return [
-      `${paint.bold(file)}: ${rows.os_packets} packets, ${rows.os_sensors} sensor values, ${(bytes / 1e6).toFixed(1)} MB`,
+      `${paint.bold(file)}: ${counted(rows.os_packets, 'packet')}, ${counted(rows.os_sensors, 'sensor value')}, ${bytesText(bytes)}`,
       ...left_out.map(why => paint.bad(`left out, but for what the log still has of it: ${why}`)),
     ].join('\n')
   },

@@ -30,10 +30,10 @@ export function greenhouse(atS: number): Reading[] {
   ]
 }
 
-async function feed(context: CommandContext, { submit }: StartedGateway, intervalMs: number, end: AbortSignal) {
+async function feed(context: CommandContext, { transmit }: StartedGateway, intervalMs: number, end: AbortSignal) {
   const told = new Set<string>()
   while (!end.aborted) {
-    await submit?.({ sensors: greenhouse(Date.now() / 1000), device_id: 'greenhouse' }).catch(thrown => {
+    await transmit?.({ sensors: greenhouse(Date.now() / 1000), device_id: 'greenhouse' }).catch(thrown => {
       const { code, message } = asOsError(thrown)
       // the upstream gives the id in the first seconds
       if (code !== 'NO_ASSIGNED_ID' && !told.has(code)) context.logger.warn(`demo: ${message}`)

@@ -1,5 +1,6 @@
 // doctor (also: diagnose): named checks of this machine, its configuration and its ways, each with what to do. It changes
 // nothing, works with a broken configuration, and a check that fails itself is a finding. Exit 1 when one failed.
+import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import type { CommandContext } from '../context'
 import { type Check, type Finding, failed } from '../doctor/finding'
@@ -46,8 +47,12 @@ function text(value: Record<string, unknown>, paint: Paint): string {
     ...(hint && state !== 'ok' ? [`${' '.repeat(width + 11)}${paint.dim(`→ ${hint}`)}`] : []),
   ])
   const sum =
-    bad > 0 ? paint.bad(`${bad} failed`) : warnings > 0 ? paint.warn(`${warnings} warnings`) : paint.good('all well')
-  return [...lines, '', bad > 0 && warnings > 0 ? `${sum}, ${warnings} warnings` : sum].join('\n')
+    bad > 0
+      ? paint.bad(`${bad} failed`)
+      : warnings > 0
+        ? paint.warn(counted(warnings, 'warning'))
+        : paint.good('all well')
+  return [...lines, '', bad > 0 && warnings > 0 ? `${sum}, ${counted(warnings, 'warning')}` : sum].join('\n')
 }
 
 export const doctor: Verb = {

@@ -55,8 +55,8 @@ export const gpioList: Verb = {
   examples: ['os-node gpio', 'os-node gpio --json'],
   options: {},
   where: 'either',
-  run: async ({ hardware, outputs }) => ({
-    value: { lines: (await hardware()).lines(), outputs: outputs?.list() ?? [] },
+  run: async ({ hardware, gateway }) => ({
+    value: { lines: (await hardware()).lines(), outputs: gateway?.outputs.list() ?? [] },
   }),
   text: (value, paint) => listText(value as unknown as Parameters<typeof listText>[0], paint),
 }
@@ -72,9 +72,9 @@ export const gpioSet: Verb = {
   },
   operands: ['name', 'value'],
   where: 'gateway',
-  async run({ outputs }, { name, value }) {
-    if (!outputs) throw new OsError('NO_GATEWAY', 'no gateway is running')
-    return { value: { ...(await outputs.set(String(name), value === 1 ? 1 : 0)) } }
+  async run({ gateway }, { name, value }) {
+    if (!gateway) throw new OsError('NO_GATEWAY', 'no gateway is running')
+    return { value: { ...(await gateway.outputs.set(String(name), value === 1 ? 1 : 0)) } }
   },
   text: value => {
     const { source, name, value: now } = value as unknown as OutputItem

@@ -142,6 +142,6 @@ export const dbStatus: Verb = {
   where: 'either',
   async run({ config, gateway }) {
     const { enabled, dialect } = config.config.storage.sql
-    return { value: { enabled, ...gateway?.status().storage, ...(await gateway?.database?.()), dialect } }
+    return { value: { enabled, ...gateway?.status().storage, ...(await gateway?.database?.counted()), dialect } }
   },
 }

@@ -1,8 +1,18 @@
 // source list and source test: what is read here, and one source read once with the bytes its bus gave. In a running gateway
 // the gateway's own link is read; without one the source is opened for the test.
 import type { SourceItem, SourceTest } from '../../gateway/intake/test-source'
+import { resolve } from '../../units/canonical'
+import { valueText } from '../../units/display'
 import type { Verb } from '../verb'
 import { columns } from './status'
+
+/** The units of a source are those of its configuration: canonical ones first, then those of the table for people. */
+function shown(value: number | null, unit: string): [value: string, unit: string] {
+  if (value === null) return ['-', '']
+  const { canonical, factor, offset } = resolve(unit) ?? { canonical: unit, factor: 1, offset: 0 }
+  const text = valueText(value * factor + offset, canonical)
+  return [text.value, text.unit]
+}
 
 export const sourceList: Verb = {
   name: 'source list',
@@ -46,8 +56,7 @@ export const sourceTest: Verb = {
       sensor_id,
       raw === '' ? '-' : raw,
       status,
-      v === null ? '-' : String(Number(v.toPrecision(10))),
-      v === null ? '' : unit,
+      ...shown(v, unit),
       error,
     ])
     const head = `${paint.bold(name)} (${type}), ${took_ms} ms`

@@ -1,6 +1,8 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
+import { counted } from '../../lib/counted'
 import { mendDisk } from '../../lib/writable'
+import { bytesText, duration, numberText } from '../../units/display'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
 
@@ -22,23 +24,6 @@ export async function statusOfFiles({ config, log, version }: CommandContext): P
     received: {},
   }
 }
-
-const age = (seconds: number): string => {
-  const s = Math.floor(seconds)
-  if (s < 120) return `${s} s`
-  if (s < 7200) return `${Math.floor(s / 60)} min`
-  if (s < 172_800) return `${Math.floor(s / 3600)} h`
-  return `${Math.floor(s / 86_400)} days`
-}
-
-export const bytesText = (n: number): string =>
-  n < 10_240
-    ? `${n} B`
-    : n < 10_485_760
-      ? `${(n / 1024).toFixed(0)} KiB`
-      : n < 10_737_418_240
-        ? `${(n / 1_048_576).toFixed(0)} MiB`
-        : `${(n / 1_073_741_824).toFixed(0)} GiB`
 
 const NOT_PRESENT = 'not present'
 
@@ -67,7 +52,7 @@ type Links = readonly (readonly [string, LinkStatus])[]
 /** Why it is as it is; of a link that works again, what went wrong last and when. */
 function note({ reason, last_error, last_error_at }: LinkStatus, now: number): string {
   if (reason !== undefined || last_error === undefined) return reason ?? ''
-  const ago = last_error_at === undefined ? '' : ` ${age(Math.max(0, now - last_error_at) / 1000)} ago`
+  const ago = last_error_at === undefined ? '' : ` ${duration(Math.max(0, now - last_error_at) / 1000)} ago`
   return `last error${ago}: ${last_error}`
 }
 
@@ -82,7 +67,7 @@ function hints(links: Links, paint: Paint): string[] {
 const details = (links: Links): string[] =>
   links.flatMap(([name, { detail = {} }]) => {
     const counted = Object.entries(detail).filter(([, n]) => n !== 0)
-    return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${n}`).join(', ')}`]
+    return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${numberText(n)}`).join(', ')}`]
   })
 
 function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now()): string {
@@ -92,9 +77,9 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   const lines = [
     `${paint.bold(identity.device_id || '(device without a name)')}, ${id}, os-node ${status.version}`,
     via === 'gateway'
-      ? `running for ${age(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
+      ? `running for ${duration(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
       : paint.warn('no gateway is running'),
-    `log: ${log.records} records, ${bytesText(log.bytes)}, ${log.pending ?? 0} not on flash yet, ` +
+    `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}, ${log.pending ?? 0} not on flash yet, ` +
       `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
   ]
   if (status.device_role === 'rx_only')
@@ -116,10 +101,12 @@ function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now(
   else if (ids)
     lines.push(`ids: ${ids.allocated} handed out, ${ids.released} ${ids.source === 'pool' ? 'left' : 'free again'}`)
   if (ids?.refused)
-    lines.push(paint.bad(`ids: ${ids.refused} new devices refused, security_settings.id_max_bytes is full`))
+    lines.push(paint.bad(`ids: ${counted(ids.refused, 'new device')} refused, security_settings.id_max_bytes is full`))
   // what keeps the gateway from its work comes before the tables
   if (log.state === 'degraded') {
-    lines.push(paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${log.pending} records wait in RAM`))
+    lines.push(
+      paint.bad(`log degraded: ${log.reason ?? 'not written'}; ${counted(log.pending ?? 0, 'record')} in RAM only`),
+    )
   }
   if (status.disk)
     lines.push(
@@ -185,9 +172,9 @@ function forwardingLines(
   paint: Paint,
 ): string[] {
   const who = uplink ? `${uplink} active since ${new Date(since).toISOString()}` : paint.bad('no active uplink')
-  const lines = [`upstream: ${who}; delivered to record ${cursor}, ${backlog} facts waiting`]
+  const lines = [`upstream: ${who}; delivered to record ${cursor}, ${counted(backlog, 'fact')} waiting`]
   if (held_s) lines.push(paint.warn(`facts are held for a time sync, ${held_s} s at most: the clock is not confirmed`))
-  if (aside) lines.push(paint.warn(`${aside} of them are too large for it and wait for a larger uplink`))
+  if (aside) lines.push(paint.warn(`too large for it, waiting for a larger uplink: ${aside}`))
   if (reason) lines.push(paint.warn(reason))
   return lines
 }

@@ -1,11 +1,13 @@
 // transmit: readings from the command line → one packet, sent. In a running gateway the readings go through its intake and
 // log; without one a Node sends them. Exit 0 when the packet left or is kept for delivery, else 1 (specification, "CLI commands"; X28).
+
+import type { TransmitOutcome } from '../../gateway/transmit'
 import { OsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
 import type { RefusedAttributeRow as RefusedRow } from '../../pipeline/standardize'
 import { type DeviceRole, sendRefusal } from '../../protocol/handshake/roles'
 import { COMMAND } from '../../wire/commands'
-import type { CommandContext, SubmitOutcome } from '../context'
+import type { CommandContext } from '../context'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
 function parseSensors(text: string, from: string): Reading[] {
@@ -32,7 +34,11 @@ export function readingsOf(options: OptionValues): Reading[] {
 }
 
 /** Without a gateway: transmit and dispatch by a Node of this process. */
-async function sendLocally(context: CommandContext, sensors: Reading[], options: OptionValues): Promise<SubmitOutcome> {
+async function sendLocally(
+  context: CommandContext,
+  sensors: Reading[],
+  options: OptionValues,
+): Promise<TransmitOutcome> {
   const refusal = sendRefusal(context.config.get<DeviceRole>('Node_Setting.device_role'), COMMAND.DATA_FULL)
   if (refusal) throw refusal
   const node = await context.node()
@@ -115,7 +121,7 @@ export const transmit: Verb = {
     const sensors = readingsOf(options)
     const { medium } = options
     const sending = context.gateway
-      ? context.gateway.submit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
+      ? context.gateway.transmit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
       : sendLocally(context, sensors, options)
     const outcome = await sending.catch(thrown => Promise.reject(withRows(thrown)))
     const { packet, assigned_id, strategy, sent, delivery, reason, dispatch_path, rejected } = outcome

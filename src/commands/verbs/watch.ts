@@ -2,6 +2,7 @@
 // before. It ends with --duration or when it is stopped, which is no failure. In a running gateway
 // the gateway's own state is watched, without one the files.
 import { setTimeout as pause } from 'node:timers/promises'
+import { numberText } from '../../units/display'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
 import { pipelineFacts } from './info'
@@ -74,7 +75,10 @@ function rowText(row: unknown, paint: Paint): string {
   const { at, module, changed, state } = row as Row
   const values = flat(state)
   const time = paint.dim(new Date(at).toTimeString().slice(0, 8))
-  const line = (key: string): string => `${key} = ${values.get(key) ?? 'gone'}`
+  const line = (key: string): string => {
+    const text = values.get(key) ?? 'gone'
+    return `${key} = ${Number.isFinite(Number(text)) ? numberText(Number(text)) : text}`
+  }
   if (changed) return changed.map(key => `${time} ${line(key)}`).join('\n')
   return [`${time} ${paint.bold(module)}`, ...[...values.keys()].map(key => `  ${line(key)}`)].join('\n')
 }

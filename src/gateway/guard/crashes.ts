@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
+import { counted } from '../../lib/counted'
 import { asOsError, errno } from '../../lib/errors'
 import { type Files, realFiles } from '../../lib/files'
 import { type Logger, silentLogger } from '../../lib/logger'
@@ -97,7 +98,7 @@ export class Crashes {
     if (force === 'off') return undefined
     if (force === 'on') return 'asked for by OS_NODE_SAFE_MODE'
     if (limit === 0 || crashes < limit) return undefined
-    return `${crashes} crashes in a row${reason ? `, the last: ${reason}` : ''}`
+    return `${counted(crashes, 'crash')} in a row${reason ? `, the last: ${reason}` : ''}`
   }
 
   /** Without a gateway: what the next start will do; `leave`: it counts anew. */
@@ -106,7 +107,7 @@ export class Crashes {
     const { crashes, running, boot, reason } = this.#mark
     const count = crashes + (running && (boot === null || boot === this.#boot) ? 1 : 0)
     const active = this.#parts.limit > 0 && count >= this.#parts.limit
-    return { active, crashes: count, ...(active && { reason: reason ?? `${count} crashes in a row` }) }
+    return { active, crashes: count, ...(active && { reason: reason ?? `${counted(count, 'crash')} in a row` }) }
   }
 
   /** The run crashes with this reason; counted by the next start. */

@@ -3,6 +3,7 @@
 //
 // What fails: a row that is no reading, or that no uplink can carry, is refused with its reason and counted, the others go (D3); when none is left the
 // caller gets ALL_READINGS_REFUSED or PACKET_TOO_LARGE; a log that cannot write keeps records in RAM and tells so in its own state.
+import { counted } from '../../lib/counted'
 import { OsError } from '../../lib/errors'
 import type { SourceReading } from '../../links/contracts'
 import type { FlashLog, TimeQuality } from '../../log'
@@ -69,7 +70,9 @@ export class Intake {
     if (rows.length > 0 && fact.sensors.length === tooLarge.length) {
       const code = tooLarge.length > 0 ? 'PACKET_TOO_LARGE' : 'ALL_READINGS_REFUSED'
       const why = tooLarge.length > 0 ? `: ${rejected.at(-1)!.reason}` : ''
-      throw new OsError(code, `none of ${rows.length} readings could be used${why}`, { details: { rejected } })
+      throw new OsError(code, `none of ${counted(rows.length, 'reading')} could be used${why}`, {
+        details: { rejected },
+      })
     }
     const given = t !== undefined && time.believable(t)
     const seqs = facts.map(piece => {

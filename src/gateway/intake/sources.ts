@@ -2,6 +2,7 @@
 // type, wrong options) is a link that is down with its reason; readings that the intake refuses are counted for each source,
 // and its link is degraded with their reason; a sensor id that another source has already gets the later one's name.
 import { isDeepStrictEqual } from 'node:util'
+import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import type { Source, SourceReading } from '../../links/contracts'
@@ -196,7 +197,7 @@ export class Sources {
     const owners = [...new Set(clashes.map(({ owner }) => owner))].join(', ')
     const said = clashes.slice(0, 32).map(({ id, proposed }) => `${id} is now ${proposed}`)
     this.#parts.logger.warn(
-      `source ${source}: ${clashes.length} of its sensor ids belong to ${owners} already: ${said.join(', ')}; ` +
+      `source ${source}: ${counted(clashes.length, 'sensor id')} in use by ${owners}: ${said.join(', ')}; ` +
         'older readings stay under the old id; give these sensors ids of their own',
     )
   }

@@ -4,54 +4,43 @@ import { randomBytes } from 'node:crypto'
 import type { UplinkConfig } from '../../config'
 import type { BackoffOptions } from '../../lib/backoff'
 import type { Files } from '../../lib/files'
-import type { Timers } from '../../lib/timers'
 import type { Medium } from '../../links/contracts'
 import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { hostOf } from '../../links/network'
 import { portOf } from '../../links/registry'
-import type { FlashLog, TimeQuality } from '../../log'
-import type { WireUnits } from '../../pipeline/wireunit'
+import type { TimeQuality } from '../../log'
 import type { SecureSessions } from '../../protocol/secure/sessions'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
 import type { LinkParts } from '../link-deps'
 import { sendingSessions } from '../sessions'
-import { ProbedMedium } from './probed'
+import { probedMedium } from './probed'
 import { UpstreamRequests } from './requests'
-import type { SendQueue } from './send-queue'
-import { Uplink } from './uplink'
-import type { SentWatchers } from './watchers'
+import { Uplink, type UplinkParts } from './uplink'
 
-export interface UplinkBuild extends LinkParts {
-  readonly log: FlashLog
+export interface UplinkBuild
+  extends LinkParts,
+    Pick<UplinkParts, 'log' | 'units' | 'nextSeq' | 'timers'>,
+    Required<Pick<UplinkParts, 'queue' | 'watchers' | 'largest' | 'onUsable'>> {
   readonly identity: Identity
   readonly time: NodeClock
-  readonly units: WireUnits
   readonly files: Files
-  readonly nextSeq: () => number
-  readonly timers?: Timers
-  readonly queue: SendQueue
-  readonly watchers: SentWatchers
   /** secure sessions of every uplink of this run, by name */
   readonly sessions: Map<string, SecureSessions>
-  /** bytes the largest uplink of the list carries */
-  readonly largest: () => number
-  /** whether that one takes what is too large for the one that carries */
-  readonly helps: (uplink: Uplink) => boolean
-  /** an id came or the time was set: whoever carries may have something to send */
+  /** whether that one takes what is too large for the active one */
+  readonly isSecondary: (uplink: Uplink) => boolean
+  /** an id came or the time was set: the active uplink may have something to send */
   readonly changed: () => void
-  /** ids this gateway wants of this upstream for its own nodes; null: none of this one */
+  /** ids this gateway wants of this upstream for its own nodes; null: none */
   readonly pool: () => PoolWish | null
-  /** an uplink became usable, or is no more */
-  readonly onUsable: () => void
-  /** takes the uplink before its link begins to open */
+  /** receives the uplink before its link begins to open */
   readonly ready: (uplink: Uplink) => void
 }
 
-/** Returns how to take it away again. */
+/** Returns a function that removes it. */
 export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Promise<() => Promise<void>> {
-  const { config, clock, registry, supervisor, log, identity, time, units, nextSeq, changed, pool } = build
+  const { config, clock, registry, supervisor, identity, time, nextSeq, changed, pool } = build
   const { name, medium: mediumName, host, ...rest } = settings
   const logger = build.logger.child(name)
   if (!mediumEnabled(config, mediumName)) throw mediumOff(mediumName)
@@ -85,18 +74,10 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       ...(settings.batch_max_bytes !== undefined && { batchBytes: settings.batch_max_bytes }),
     },
     {
-      log,
-      queue: build.queue,
-      watchers: build.watchers,
-      largest: build.largest,
-      helps: () => build.helps(uplink),
+      ...build,
+      secondary: () => build.isSecondary(uplink),
       medium,
-      clock,
-      ...(build.timers && { timers: build.timers }),
       logger,
-      identity,
-      units,
-      nextSeq,
       randomEpoch: () => randomBytes(4).readUInt32BE(),
       secure: sendingSessions({ config, time, logger, files: build.files }, settings, build.sessions),
       now: () => time.now(),
@@ -104,13 +85,12 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
       lost: reason => supervisor.get(name)?.lost(reason),
       onControl: packet => requests.received(packet),
       onReady: () => requests.start(),
-      onUsable: build.onUsable,
       // holding is the queue's
       holdMs: () => 0,
     },
   )
   build.ready(uplink)
-  const undoubt = time.onDoubt(() => requests.askTime())
+  const undoubt = time.onDoubt(() => requests.requestTime())
   const unwatch = supervisor.onChange((link, state) => {
     if (link !== name) return
     if (state.state !== 'up' && state.state !== 'degraded') requests.stop()
@@ -119,10 +99,10 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
   // X29: a peer that does not answer is probed again after 2 s, doubling to the cap of D7
   if (plain) supervisor.add(medium, hostOf(settings))
   else {
-    const probed = new ProbedMedium(
+    const probed = probedMedium(
       medium,
       () => uplink.probe(),
-      () => uplink.probing.cancel(),
+      () => uplink.cancelProbe(),
     )
     supervisor.add(probed, { ...hostOf(settings), backoff: { minMs: 2000, ...probesApart(medium) } })
   }
@@ -138,17 +118,17 @@ export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Pro
 const PROBE_BYTES = 10
 /** of one opening, at most: after 0, 2, 6 and 14 s */
 const PROBES = 4
-/** part of the allowed time on the air that probes of a peer that is away may take */
+/** part of the allowed time on the air that probes of an absent peer may take */
 const PROBE_PART = 0.25
 
-/** Where a probe is dear: the longest pause between two openings, of which half is left by chance, and no shorter ones. */
+/** Where a probe is expensive: the longest pause between two openings, of which half is left by chance, and no shorter ones. */
 function probesApart({ airtime }: Medium): BackoffOptions {
   if (!airtime) return {}
   const maxMs = Math.max(60_000, (2 * PROBES * airtime.of(PROBE_BYTES)) / (airtime.share * PROBE_PART))
   return { maxMs, quickMs: maxMs }
 }
 
-/** How long a record of a time quality is held back: what nobody vouches for waits for the first sync, but not for ever (D18). */
+/** How long a record of a time quality is held back: one of an unsynced clock waits for the first sync, but not for ever (D18). */
 export const holding =
   ({ config, time }: Pick<UplinkBuild, 'config' | 'time'>) =>
   (quality: TimeQuality): number => {

@@ -4,6 +4,7 @@
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
+import { LruMap } from '../../lib/lru-map'
 import type { Airtime } from '../../links/contracts'
 import type { FlashLog } from '../../log'
 import { Engine } from '../../pipeline/compress'
@@ -60,7 +61,7 @@ export class Encoders {
   /** since when an AID has its key */
   readonly #keyedAt = new Map<number, number>()
   /** the TID an AID goes on with whose encoder was forgotten */
-  readonly #gone = new Map<number, number>()
+  readonly #gone = new LruMap<number, number>(MAX_GONE)
   #latest = -1
   readonly #engine: Engine
   readonly #slab = new PacketSlab()
@@ -119,12 +120,12 @@ export class Encoders {
     return this.#client.mayPlain(aid) || this.#client.outboundKey(aid) !== null
   }
 
-  /** A FULL of that fact's device without its sensors, in plaintext, which asks for a key (X7). */
-  opener({ id, state, aid }: Fact, tRaw: number): Uint8Array {
+  /** A FULL of that fact's device without its sensors, in plaintext, which requests a key (X7). */
+  keyRequest({ id, state, aid }: Fact, tRaw: number): Uint8Array {
     return this.#encoder(aid).encodeFull({ id, state, aid, tRaw, sensors: [] }, OPENER_TID).bytes
   }
 
-  /** The frame goes out; `seq` of the log, when a refusal of it is to be found again. */
+  /** The frame goes out; `seq` of the log, where a refusal of it makes its record go again. */
   sent(fact: Fact, { tid, cmd, bytes }: EncodedFrame, seq = 0): void {
     if (!isSecure(cmd)) this.#client.plaintextSent(fact.aid, fact.tRaw)
     const crc16 = bytes.readUInt16BE(bytes.length - 2)
@@ -136,8 +137,8 @@ export class Encoders {
   }
 
   /**
-   * A packet goes again: lost, or refused with its template. Either way what follows may find no template, and the answer that
-   * tells so counts only once in 10 s: the next packet of that template is a key frame.
+   * A packet goes again: lost, or refused with its template. Either way what follows may find no template, and the answer
+   * NEED_FULL counts only once in 10 s: the next packet of that template is a key frame.
    */
   unanswered(aid: number, { tid, ordinal }: EncodedFrame): void {
     if (ordinal > 0) this.#encoders.get(aid)?.keyFrameNext(tid)
@@ -190,7 +191,6 @@ export class Encoders {
       if (this.#tids.keeps(aid)) continue
       this.#encoders.delete(aid)
       this.#keyedAt.delete(aid)
-      if (this.#gone.size >= MAX_GONE) this.#gone.delete(this.#gone.keys().next().value!)
       this.#gone.set(aid, nextTid)
       return
     }

@@ -1,6 +1,6 @@
 // Key frames on a medium whose time on the air is bounded (D6): all of them together may take no more than a part of it, so
 // their distance follows from what they cost. The more templates, the longer their FULLs and the smaller the share of time,
-// the rarer they come; what forces one (first use, reconnect, NACK) is not asked. Pure; nothing fails.
+// the rarer they come; those that are forced (first use, reconnect, NACK) come all the same. Pure; nothing fails.
 import type { Airtime } from '../../links/contracts'
 
 /** part of the allowed time that key frames may take */

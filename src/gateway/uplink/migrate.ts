@@ -1,10 +1,10 @@
-// Names of the uplinks' cursor in the log. There was one cursor for each uplink before they shared one: what the configured
-// ones had is read once, the lowest counts, so that nothing is left out, and the old ones are forgotten, or a log that
-// refuses when full would wait for them for ever.
+// Names of the uplinks' cursor in the log. There was one cursor for each uplink before they shared one: the cursors of
+// the configured ones are read once, the lowest counts, so that nothing is left out, and the old ones are deleted, or a log
+// that refuses when full would wait for them for ever.
 import type { FlashLog } from '../../log'
 
 export const SHARED_QUEUE = 'uplinks'
-/** the gateway's own upstream keeps what it had for itself: the first real one gets everything that is left in the log */
+/** the gateway's own upstream keeps what it had for itself: the first real one gets everything that is still in the log */
 export const LOOPBACK_QUEUE = 'uplink:loopback'
 const OLD = 'uplink:'
 

@@ -1,6 +1,6 @@
 // How fast an uplink sends: packets and bytes a second (token buckets, a second's worth at most saved up), what the medium's
-// own budget lets go (duty cycle), and how long the first record of a batch waits for others. Alarms wait for none of them
-// but the last of the medium's budget; they are counted all the same, so that the budget holds over time. Pure; nothing fails.
+// own budget lets go (duty cycle), and how long the first record of a batch waits for others. Alarms wait only for
+// the last part of the medium's budget; they are counted all the same, so that the budget holds over time. Pure; nothing fails.
 import type { Medium } from '../../links/contracts'
 
 export interface PaceSettings {

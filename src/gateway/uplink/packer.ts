@@ -5,6 +5,7 @@
 // all (too large for all, no unit fits) is `refused`: counted, logged and passed, since it would block its lane for ever.
 import { asOsError, OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
+import { LruMap } from '../../lib/lru-map'
 import type { Fact } from '../../pipeline/fact'
 import type { EncodedFrame } from '../../pipeline/sender'
 import type { RefusedFrame } from '../../protocol/nack'
@@ -41,7 +42,7 @@ export class Packer {
   #warned = false
   /** records whose frame the upstream refused, oldest first, and how often each was refused */
   readonly #again: { readonly seq: number; readonly aid: number }[] = []
-  readonly #tries = new Map<number, number>()
+  readonly #tries = new LruMap<number, number>(MOST_REFUSED)
 
   constructor(parts: PackerParts) {
     this.#parts = parts
@@ -113,9 +114,7 @@ export class Packer {
     if (seq === 0) return
     const tries = (this.#tries.get(seq) ?? 0) + 1
     if (tries > MOST_TRIES) return
-    this.#tries.delete(seq)
     this.#tries.set(seq, tries)
-    if (this.#tries.size > MOST_REFUSED) this.#tries.delete(this.#tries.keys().next().value!)
     this.#again.push({ seq, aid: refused.aid })
     if (this.#again.length <= MOST_REFUSED) return
     this.#again.shift()

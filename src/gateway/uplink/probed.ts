@@ -1,9 +1,9 @@
 // A medium that counts as open only when the peer behind it answered (X29: no answer means the link is `down`, and is tried
-// again later). So the link's state tells the truth about datagram media, which open without asking anybody.
+// again later). So the link's state is true of datagram media too, which open without any packet.
 import type { Clock } from '../../lib/clock'
 import { OsError } from '../../lib/errors'
 import { systemTimers, type Timers } from '../../lib/timers'
-import type { Medium, OpenableEvents, PacketHandler } from '../../links/contracts'
+import type { Medium } from '../../links/contracts'
 
 /** How long an opening waits for the answer. After three without one it waits longer: the peer may be slow and not away. */
 const WAIT_MS = [2000, 2000, 2000, 4000, 8000, 16_000]
@@ -68,7 +68,7 @@ export class Probing {
     throw new OsError('LINK_DOWN', 'the upstream does not answer')
   }
 
-  /** The answer is there. */
+  /** The answer came. */
   answered(): void {
     this.#wake()
   }
@@ -89,48 +89,27 @@ export class Probing {
   }
 }
 
-export class ProbedMedium implements Medium {
-  readonly name: string
-  readonly medium: string
-  readonly #inner: Medium
-  readonly #probe: () => Promise<void>
-  readonly #cancel: () => void
-
-  /** `probe` settles when the peer answered and throws LINK_DOWN when it did not; `cancel` ends it early. */
-  constructor(inner: Medium, probe: () => Promise<void>, cancel: () => void = () => undefined) {
-    this.name = inner.name
-    this.medium = inner.medium
-    this.#inner = inner
-    this.#probe = probe
-    this.#cancel = cancel
-  }
-
-  get maxPacket(): number {
-    return this.#inner.maxPacket
-  }
-  get counters(): Medium['counters'] {
-    return this.#inner.counters
-  }
-
-  async open(events: OpenableEvents): Promise<void> {
-    await this.#inner.open(events)
-    await this.#probe()
-  }
-
-  close(): Promise<void> {
-    this.#cancel()
-    return this.#inner.close()
-  }
-
-  send(packet: Uint8Array): Promise<boolean> {
-    return this.#inner.send(packet)
-  }
-
-  onPacket(handler: PacketHandler): void {
-    this.#inner.onPacket(handler)
-  }
-
-  onReturn(back: () => void): () => void {
-    return this.#inner.onReturn?.(back) ?? (() => undefined)
+/** `probe` settles when the peer answered and throws LINK_DOWN when it did not; `cancel` ends it early. */
+export function probedMedium(inner: Medium, probe: () => Promise<void>, cancel: () => void): Medium {
+  return {
+    name: inner.name,
+    medium: inner.medium,
+    get maxPacket() {
+      return inner.maxPacket
+    },
+    get counters() {
+      return inner.counters
+    },
+    async open(events) {
+      await inner.open(events)
+      await probe()
+    },
+    close() {
+      cancel()
+      return inner.close()
+    },
+    send: packet => inner.send(packet),
+    onPacket: handler => inner.onPacket(handler),
+    onReturn: back => inner.onReturn?.(back) ?? (() => undefined),
   }
 }

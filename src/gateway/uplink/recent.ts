@@ -39,7 +39,7 @@ export class RecentFrames {
     )
   }
 
-  /** The log record of that very frame, once; 0: none, or it was told already. */
+  /** The log record of that very frame, once; 0: none, or it was named already. */
   takeSeq({ aid, tid, ts, crc16 }: SentFrame, now: number): number {
     const mark = ((tid << 16) | crc16) >>> 0
     const k = this.#marks.findIndex(

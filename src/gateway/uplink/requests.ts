@@ -1,9 +1,10 @@
-// What a gateway asks its upstream once the exchange is settled: a device id when it has none, and the time, at each
-// opening and every ten minutes, and ids for its own nodes when those it has run low. Answers count only with the number of
-// an open request and from the uplink's own address (D16). An unanswered request is asked again every five seconds for the
-// id, at the next round for the time. A pool is asked for with the same bytes until it comes, so that a lost answer is given
-// again and no id is lost with it; it is acknowledged when it is on flash.
+// What a gateway requests of its upstream when a link is ready: a device id when it has none, the time, at each opening and
+// every ten minutes, and ids for its own nodes when those it has run low. Answers count only with the number of an open request
+// and from the uplink's own address (D16). An unanswered request is repeated every five seconds for the id, at the next round
+// for the time. A pool is requested with the same bytes until it comes, so that the upstream repeats a lost answer and no id is
+// lost with it; it is acknowledged when it is on flash.
 import type { Clock } from '../../lib/clock'
+import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import {
@@ -31,7 +32,7 @@ export interface RequestsOptions {
   logger: Logger
   /** an id came or the time was set: records may go */
   changed: () => void
-  /** ids for the nodes of this gateway; null: this upstream is not asked for any now */
+  /** ids for the nodes of this gateway; null: none is requested of this upstream now */
   pool: () => PoolWish | null
 }
 
@@ -45,7 +46,7 @@ export class UpstreamRequests {
   readonly #options: RequestsOptions
   #idSeq = 0
   #timeSeq = 0
-  #timeAskedAt = 0
+  #timeRequestedAt = 0
   #timer: NodeJS.Timeout | undefined
   #nextTime = 0
   #poolSeq = 0
@@ -56,14 +57,14 @@ export class UpstreamRequests {
     this.#options = options
   }
 
-  /** The link is ready; asks now. */
+  /** The link is ready; sends the requests now. */
   start(): void {
     this.#nextTime = 0
     this.#turn()
   }
 
-  /** The time is in doubt: asks for it now, where the link is ready. */
-  askTime(): void {
+  /** The time is in doubt: requests it now, where the link is ready. */
+  requestTime(): void {
     if (this.#timer === undefined) return
     this.#nextTime = 0
     this.#turn()
@@ -99,12 +100,12 @@ export class UpstreamRequests {
     const now = clock.mono()
     if (now >= this.#nextTime) {
       this.#timeSeq = nextSeq()
-      this.#timeAskedAt = now
+      this.#timeRequestedAt = now
       this.#nextTime = now + TIME_RETRY_MS
       void send(buildTimeRequest(this.#timeSeq))
     }
     const pool = this.#options.pool()
-    if (pool && now >= this.#nextPool) this.#askPool(pool)
+    if (pool && now >= this.#nextPool) this.#requestPool(pool)
     const wait = Math.min(
       identity.assigned ? TIME_EVERY_MS : ID_EVERY_MS,
       pool ? POOL_EVERY_MS : TIME_EVERY_MS,
@@ -114,7 +115,7 @@ export class UpstreamRequests {
     this.#timer.unref()
   }
 
-  #askPool(pool: PoolWish): void {
+  #requestPool(pool: PoolWish): void {
     const { send, nextSeq, identity } = this.#options
     const count = pool.wanted()
     if (count === 0) return
@@ -135,7 +136,7 @@ export class UpstreamRequests {
       await pool.granted(ids)
       await send(buildAck(seq))
     } catch (error) {
-      logger.error(`${ids.length} ids of the upstream could not be kept: ${asOsError(error).message}`)
+      logger.error(`${counted(ids.length, 'id')} from the upstream's pool not kept: ${asOsError(error).message}`)
     }
   }
 
@@ -162,7 +163,7 @@ export class UpstreamRequests {
     const now = clock.mono()
     this.#timeSeq = 0
     this.#nextTime = now + TIME_EVERY_MS
-    time.noteServerTime(parseServerTime(packet), now - this.#timeAskedAt)
+    time.noteServerTime(parseServerTime(packet), now - this.#timeRequestedAt)
     changed()
     this.#turn()
   }

@@ -1,16 +1,17 @@
 // The secure session of one uplink (docs/protocol.md section 6, X7, X9): which data may go now and with which key, what the upstream's
 // answers about it mean, and what of it shows in status. Plaintext until SECURE_DICT_READY names one of the last 8
-// timestamps sent; with `require_secure` no reading goes in plaintext: an opener (a FULL without sensors) asks for the key.
+// timestamps sent; with `require_secure` no reading goes in plaintext: a key request (a FULL without sensors) gets the key.
 // So that the one named is still remembered, a backlog does not rush past it: at most 8 plaintext packets of an AID are on
 // their way at once, for the upstream names its key before it acknowledges, and where nothing is acknowledged 8 go in half a
-// second. An upstream that names none is not waited for: the pace is kept in rounds that hold one repetition of the answer
+// second. Data does not wait for an upstream that names none: the pace is kept in rounds that hold one repetition of the answer
 // (10 s), with longer and longer times of full speed between them.
 //
 // What fails: an upstream that gives no key. Data then goes in plaintext, or with `require_secure` stays in the log and
 // the link is degraded with the reason. A key the upstream lost: it answers BAD_KEY, which counts from its own address, for a
 // frame sent in the last minute, once in ten seconds for each AID; then it begins anew. BAD_KEY for plaintext says that the
 // upstream has a session with that AID from another address (X36): after a failover the key of the other uplink is used here
-// too, which proves who we are (X37); where there is none, data waits in the log and openers ask for a key.
+// too, which proves who we are (X37); where there is none, data waits in the log and key requests are sent.
+import { counted } from '../../lib/counted'
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'
 import { parseNackReason, parseSecureChannelAck, parseSecureDictReady } from '../../protocol/control'
@@ -27,7 +28,7 @@ export interface SessionParts {
   send: (packet: Uint8Array) => Promise<boolean>
   /** of this process, ms */
   mono: () => number
-  /** of this node, unix ms: an opener's own time */
+  /** of this node, unix ms: the time of a key request */
   now: () => number
   /** the link works, but data waits for a key; empty: no more */
   degraded: (reason: string) => void
@@ -35,36 +36,36 @@ export interface SessionParts {
   refused?: (refused: RefusedFrame) => void
 }
 
-/** an answer takes a round trip; what stays unanswered longer is told */
-const PATIENCE = 2
+/** key requests without an answer from which on the link is degraded: an answer takes a round trip */
+const UNANSWERED = 2
 /** as many as SecureClient remembers */
-const PLAIN_UNDER_WAY = 8
-/** where nothing is acknowledged: how long an answer to 8 packets is waited for */
+const PLAIN_IN_FLIGHT = 8
+/** where nothing is acknowledged: how long 8 packets wait for an answer */
 const GRACE_MS = 500
 /** the upstream names a timestamp again after 10 s (X7), so a round meets one */
 const ROUND_MS = 11_000
-const FIRST_REST_MS = 60_000
-const LAST_REST_MS = 3_600_000
-const OPENER_EVERY_MS = 1000
+const FIRST_FREE_MS = 60_000
+const LONGEST_FREE_MS = 3_600_000
+const REQUEST_EVERY_MS = 1000
 /** sessions that are written with each new key */
 const SAVED_AT_ONCE = 16
 
 /** Plaintext packets of an AID since the link was opened or its key was lost; times in mono ms. */
 interface Plain {
-  underWay: number
+  inFlight: number
   /** in this half second */
   sent: number
   sentSince: number
   /** the pace is kept until then, and again from `next` on */
   roundEnds: number
   next: number
-  rest: number
+  free: number
 }
 
 export class UplinkSession {
   readonly #parts: SessionParts
-  /** openers sent and not answered, by AID */
-  readonly #asked = new Map<number, number>()
+  /** key requests sent and not answered, by AID */
+  readonly #requested = new Map<number, number>()
   readonly #plain = new Map<number, Plain>()
   #answers = false
   #graceEnds = Number.POSITIVE_INFINITY
@@ -74,13 +75,13 @@ export class UplinkSession {
     this.#parts = parts
   }
 
-  /** When what waits is to be looked at again, in mono time; Infinity: nothing waits but for an answer. */
+  /** When to look again at what waits, in mono time; Infinity: when an answer comes. */
   get wakeAt(): number {
-    const opener = this.#asked.size > 0 ? this.#parts.mono() + OPENER_EVERY_MS : Number.POSITIVE_INFINITY
-    return Math.min(opener, this.#graceEnds)
+    const request = this.#requested.size > 0 ? this.#parts.mono() + REQUEST_EVERY_MS : Number.POSITIVE_INFINITY
+    return Math.min(request, this.#graceEnds)
   }
 
-  /** Whether the fact may go now; asks for a key when that is what it waits for. */
+  /** Whether the fact may go now; sends a key request when it waits for a key. */
   mayGo(fact: Fact): boolean {
     const { client, encoders, send, mono, now, degraded } = this.#parts
     const { aid } = fact
@@ -88,14 +89,14 @@ export class UplinkSession {
     if (client.mayPlain(aid)) return this.#hasRoom(aid)
     if (!client.keyRequestDue(aid, mono())) return false
     const ts = Math.floor(now())
-    const count = this.#asked.get(aid) ?? 0
-    if (count >= PATIENCE) {
-      this.#complained = `no secure session: AID ${aid} asked ${count} times and got no key`
+    const count = this.#requested.get(aid) ?? 0
+    if (count >= UNANSWERED) {
+      this.#complained = `no secure session: no answer to ${counted(count, 'key request')} of AID ${aid}`
       degraded(this.#complained)
     }
-    this.#asked.set(aid, count + 1)
+    this.#requested.set(aid, count + 1)
     client.plaintextSent(aid, ts)
-    void send(encoders.opener(fact, ts))
+    void send(encoders.keyRequest(fact, ts))
     return false
   }
 
@@ -106,25 +107,25 @@ export class UplinkSession {
       const now = this.#parts.mono()
       // what never acknowledges seldom names a key either: one wait for it, and the rounds later
       const roundEnds = now + (this.#answers ? ROUND_MS : GRACE_MS)
-      const rest = FIRST_REST_MS
-      plain = { underWay: 0, sent: 0, sentSince: now, roundEnds, next: roundEnds + rest, rest }
+      const free = FIRST_FREE_MS
+      plain = { inFlight: 0, sent: 0, sentSince: now, roundEnds, next: roundEnds + free, free }
       this.#plain.set(aid, plain)
     }
-    plain.underWay++
+    plain.inFlight++
     plain.sent++
   }
 
   /** One that went out in plaintext is acknowledged. */
   ackedPlain(aid: number): void {
     const plain = this.#plain.get(aid)
-    if (plain && plain.underWay > 0) plain.underWay--
+    if (plain && plain.inFlight > 0) plain.inFlight--
   }
 
-  /** The link was opened: nothing was asked over it yet. `answers`: the upstream acknowledges packets. */
+  /** The link was opened: no key request was sent over it yet. `answers`: the upstream acknowledges packets. */
   opened(answers: boolean): void {
     this.#answers = answers
     this.#plain.clear()
-    this.#asked.clear()
+    this.#requested.clear()
     this.#complained = ''
   }
 
@@ -155,7 +156,7 @@ export class UplinkSession {
   report(): SecureReport {
     const { client, encoders } = this.#parts
     const aids = { pending: 0, secure: 0 }
-    for (const aid of new Set([...encoders.aids(), ...this.#asked.keys()]))
+    for (const aid of new Set([...encoders.aids(), ...this.#requested.keys()]))
       aids[client.sessions.getSessionKey(aid) ? 'secure' : 'pending']++
     const state = aids.pending > 0 ? 'pending' : aids.secure > 0 ? 'secure' : 'none'
     return { secure: state, secure_aids: aids }
@@ -173,15 +174,15 @@ export class UplinkSession {
     if (now >= plain.roundEnds) {
       if (now < plain.next) return true
       plain.roundEnds = now + ROUND_MS
-      plain.rest = Math.min(LAST_REST_MS, plain.rest * 2)
-      plain.next = plain.roundEnds + plain.rest
+      plain.free = Math.min(LONGEST_FREE_MS, plain.free * 2)
+      plain.next = plain.roundEnds + plain.free
     }
-    if (this.#answers) return plain.underWay < PLAIN_UNDER_WAY
+    if (this.#answers) return plain.inFlight < PLAIN_IN_FLIGHT
     if (now >= plain.sentSince + GRACE_MS) {
       plain.sent = 0
       plain.sentSince = now
     }
-    if (plain.sent < PLAIN_UNDER_WAY) return true
+    if (plain.sent < PLAIN_IN_FLIGHT) return true
     this.#graceEnds = plain.sentSince + GRACE_MS
     return false
   }
@@ -197,11 +198,11 @@ export class UplinkSession {
     const { client, encoders, degraded } = this.#parts
     // a gateway that is killed now must prove itself with it over another uplink (X37); of many it is written later
     client.sessions.save(client.sessions.size <= SAVED_AT_ONCE)
-    // whoever decrypts the first frame must need nothing else
+    // the first encrypted frame must decode without any earlier one
     encoders.keyed(aid)
-    this.#asked.delete(aid)
+    this.#requested.delete(aid)
     this.#plain.delete(aid)
-    if (this.#complained === '' || this.#asked.size > 0) return
+    if (this.#complained === '' || this.#requested.size > 0) return
     this.#complained = ''
     degraded('')
   }

@@ -5,7 +5,7 @@
 //
 // What fails: while the log cannot be written (R30) no counter can be kept, and records still go out (R3). The AID goes on at a
 // random TID behind 199 then, so that a receiver does not take its frames for those of an earlier run. A commit that fails is
-// asked for again.
+// requested again.
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { FlashLog } from '../../log'
@@ -16,10 +16,10 @@ const OWN_TIDS = 199
 interface Kept {
   durable: number
   /** on its way to the flash; 0 when nothing is */
-  asked: number
+  requested: number
 }
 
-/** What is asked of an encoder. */
+/** What the counters need of an encoder. */
 export interface TidUser {
   readonly aid: number
   readonly nextTid: number
@@ -62,12 +62,12 @@ export class TidCounters {
     const { aid, nextTid } = encoder
     let kept = this.#kept.get(aid)
     if (!kept) {
-      kept = { durable: this.first(aid), asked: 0 }
+      kept = { durable: this.first(aid), requested: 0 }
       this.#kept.set(aid, kept)
     }
     if (nextTid < kept.durable || kept.durable > OWN_TIDS) return true
     if (this.#log.degraded) return this.#jump(encoder, kept)
-    if (kept.asked === 0) this.#ask(aid, kept, nextTid + AHEAD)
+    if (kept.requested === 0) this.#request(aid, kept, nextTid + AHEAD)
     return false
   }
 
@@ -86,16 +86,16 @@ export class TidCounters {
     return true
   }
 
-  #ask(aid: number, kept: Kept, value: number): void {
-    kept.asked = value
+  #request(aid: number, kept: Kept, value: number): void {
+    kept.requested = value
     this.#log.committed(this.#log.appendCounter(this.#key(aid), value)).then(
       () => {
         kept.durable = Math.max(kept.durable, value)
-        kept.asked = 0
+        kept.requested = 0
         this.#changed()
       },
       error => {
-        kept.asked = 0
+        kept.requested = 0
         this.#logger.warn(`the TID counter could not be kept: ${asOsError(error).message}`)
       },
     )

@@ -1,12 +1,13 @@
-// The roads upstream as one (D6): an ordered list with one shared cursor. The first healthy one carries, the next takes over
-// when it has been away for a while, and gives it back when it was stable again. All of them stay open: a take-over costs no
-// handshake. What was on its way at a handover may arrive for a moment; the rest goes again over the new one.
+// The uplinks as one (D6): an ordered list with one shared send queue. The first healthy one is active; the next takes over
+// when the first has been down for a while, and hands back when that was stable again. All of them stay open: a handover costs
+// no handshake. Packets in flight at a handover may arrive for a moment; the others go again over the new active uplink.
 //
-// What fails: an uplink that cannot be built is a link that is down with its reason, and the others carry. With every one of
-// them dead the log grows within its own bounds; nothing here ever waits for an uplink but a handover, and that not long.
+// What fails: an uplink that cannot be built is a link that is down with its reason, and the others go on. With all of them
+// down the log grows within its own bounds. Only a handover waits for an uplink, and for a bounded time.
 import { isDeepStrictEqual } from 'node:util'
 import type { UplinkConfig } from '../../config'
 import { asOsError } from '../../lib/errors'
+import { SerialQueue } from '../../lib/serial-queue'
 import { systemTimers, type Timers } from '../../lib/timers'
 import { mediumEnabled } from '../../links/enabled'
 import { withHardware } from '../../links/physical'
@@ -24,18 +25,18 @@ import { SendQueue } from './send-queue'
 import type { Uplink } from './uplink'
 import { SentWatchers } from './watchers'
 
-type Given = Omit<
+type Shared = Omit<
   UplinkBuild,
-  'queue' | 'watchers' | 'sessions' | 'largest' | 'helps' | 'changed' | 'pool' | 'onUsable' | 'ready'
+  'queue' | 'watchers' | 'sessions' | 'largest' | 'isSecondary' | 'changed' | 'pool' | 'onUsable' | 'ready'
 >
 
-export interface UplinksParts extends Given {
-  /** ids the gateway wants for nodes of its own: the first uplink is asked, or ids of two could be the same */
+export interface UplinksParts extends Shared {
+  /** ids the gateway wants for nodes of its own: requested of the first uplink only, for ids of two could be the same */
   readonly ids: PoolWish | null
-  /** puts the time of a record right that was stamped before a sync */
+  /** corrects the time of a record that was stamped before a sync */
   readonly correct?: (record: LogRecord) => void
   /** the upstream of a machine without uplinks */
-  readonly standIn: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
+  readonly localUpstream: { start(): Promise<UplinkConfig>; stop(): Promise<void> }
 }
 
 interface Entry {
@@ -49,14 +50,14 @@ interface Entry {
   remove: () => Promise<void>
 }
 
-/** how long what is on its way may still arrive at a handover */
+/** how long packets in flight may still arrive at a handover */
 const HANDOVER_MS = 5000
-const HEARD_EVERY_MS = 1000
+const RETRY_EVERY_MS = 1000
 /** largest packet where no uplink is known yet */
 const USUAL_PACKET = 1200
 
 export class Uplinks {
-  /** tells how a record left, whoever carried it */
+  /** reports how a record left, over any uplink */
   readonly watchers = new SentWatchers()
   readonly #sessions = new Map<string, SecureSessions>()
   readonly #parts: UplinksParts
@@ -64,15 +65,15 @@ export class Uplinks {
   #entries: Entry[] = []
   #queue: SendQueue
   #queueName: string
-  #standsIn = false
-  #carrying: Entry | null = null
+  #isLocal = false
+  #active: Entry | null = null
   #since: number
   #handover: Promise<void> | null = null
-  #applying: Promise<unknown> = Promise.resolve()
+  readonly #applying = new SerialQueue()
   #cancelTimer: (() => void) | undefined
   #stopped = false
   #pumpsSoon = false
-  #heardAt = Number.NEGATIVE_INFINITY
+  #retriedAt = Number.NEGATIVE_INFINITY
   readonly #holdMs: ReturnType<typeof holding>
 
   constructor(parts: UplinksParts) {
@@ -93,9 +94,9 @@ export class Uplinks {
     return this.#entries.flatMap(({ uplink }) => uplink ?? [])
   }
 
-  /** Who carries now, usable or not; null before the first one could. */
-  get carrying(): Uplink | null {
-    return this.#carrying?.uplink ?? null
+  /** The active uplink, usable or not; null before the first one was. */
+  get active(): Uplink | null {
+    return this.#active?.uplink ?? null
   }
 
   /** Bytes that fit into every configured uplink: what one group of readings may take as FULL (D6). */
@@ -103,23 +104,23 @@ export class Uplinks {
     return Math.min(...this.list.map(uplink => uplink.maxPacket), USUAL_PACKET)
   }
 
-  /** What no uplink could carry need not wait; of one that could not be built nobody knows. */
+  /** What no uplink can carry need not wait; one that could not be built may carry anything. */
   get #largest(): number {
     return Math.max(0, ...this.#entries.map(({ uplink }) => uplink?.maxPacket ?? Number.POSITIVE_INFINITY))
   }
 
-  /** The first that works and can carry what is too large for the one that carries. */
+  /** The first that works and can carry what is too large for the active one. */
   get #secondary(): Uplink | null {
     if (this.#queue.oversized === 0 || this.#handover) return null
-    const least = this.carrying?.maxPacket ?? 0
+    const least = this.active?.maxPacket ?? 0
     const able = ({ usable, uplink }: Entry): boolean =>
       usable && uplink !== null && uplink.maxPacket > least && this.#queue.waiting(uplink.maxPacket, true) > 0
-    return this.#entries.find(entry => entry !== this.#carrying && able(entry))?.uplink ?? null
+    return this.#entries.find(entry => entry !== this.#active && able(entry))?.uplink ?? null
   }
 
   /** True while an upstream answers and does not have everything yet. */
   get draining(): boolean {
-    return (this.carrying?.draining ?? false) || (this.#secondary?.draining ?? false)
+    return (this.active?.draining ?? false) || (this.#secondary?.draining ?? false)
   }
 
   /** Keys that packets of an AID go out under. */
@@ -137,14 +138,12 @@ export class Uplinks {
    * and session. Settles when every link was built; the supervisor opens them.
    */
   apply(list: readonly UplinkConfig[]): Promise<Applied> {
-    const done = this.#applying.then(() => this.#apply(list))
-    this.#applying = done.catch(() => undefined) // told to who called
-    return done
+    return this.#applying.run(() => this.#apply(list))
   }
 
   /** Something may have changed: a commit, an assigned id, a sync. */
   pump(): void {
-    this.carrying?.pump()
+    this.active?.pump()
     this.#secondary?.pump()
   }
 
@@ -158,13 +157,13 @@ export class Uplinks {
     })
   }
 
-  /** A packet of that address came another way: an uplink to it that waits is tried now, once a second at most. */
+  /** A packet came from that address: an uplink to it that waits is tried now, once a second at most. */
   heard(address: string): void {
     const { supervisor, clock } = this.#parts
     for (const { usable, settings } of this.#entries) {
       if (usable || !settings.host || !isAddressOf(address, settings.host)) continue
-      if (clock.mono() - this.#heardAt < HEARD_EVERY_MS) return
-      this.#heardAt = clock.mono()
+      if (clock.mono() - this.#retriedAt < RETRY_EVERY_MS) return
+      this.#retriedAt = clock.mono()
       supervisor.get(settings.name)?.back()
     }
   }
@@ -181,18 +180,18 @@ export class Uplinks {
     return Object.fromEntries(this.list.map(uplink => [uplink.name, uplink.status()]))
   }
 
-  /** Who carries, since when, and why it is not the first. */
+  /** Which uplink is active, since when, and why it is not the first. */
   forwarding(): ForwardingReport {
     const { supervisor } = this.#parts
-    const carrying = this.#carrying
-    const better = this.#entries.slice(0, carrying ? this.#entries.indexOf(carrying) : undefined)
+    const active = this.#active
+    const better = this.#entries.slice(0, active ? this.#entries.indexOf(active) : undefined)
     const reasons = better.map(({ settings: { name }, usable }) => {
       const state = supervisor.get(name)?.state
       const reason = state && 'reason' in state ? `: ${state.reason}` : ''
       return `${name} is ${usable ? 'up again and watched' : `${state?.state ?? 'away'}${reason}`}`
     })
     return {
-      uplink: carrying?.settings.name ?? null,
+      uplink: active?.settings.name ?? null,
       since: this.#since,
       ...(reasons.length > 0 && { reason: reasons.join('; ') }),
       cursor: this.#queue.cursor,
@@ -210,7 +209,7 @@ export class Uplinks {
     this.#queue.saveCursor(true)
   }
 
-  /** What the loopback had was for nobody else: it has a cursor of its own. */
+  /** The local upstream has a cursor of its own: the first real uplink gets everything the log has. */
   #makeQueue(name: string): SendQueue {
     const { log, clock, correct } = this.#parts
     return new SendQueue(name, {
@@ -223,11 +222,11 @@ export class Uplinks {
   }
 
   async #apply(list: readonly UplinkConfig[]): Promise<Applied> {
-    const { standIn, config, log } = this.#parts
-    const stoodIn = this.#standsIn
-    this.#standsIn = list.length === 0
-    const wanted = this.#standsIn
-      ? [await this.#standIn()]
+    const { localUpstream, config, log } = this.#parts
+    const wasLocal = this.#isLocal
+    this.#isLocal = list.length === 0
+    const wanted = this.#isLocal
+      ? [await this.#local()]
       : list.map(settings => withHardware(bus => config.get(`RESOURCES.physical_config.${bus}`), settings))
     const names = new Set(wanted.map(({ name }) => name))
     const before = new Map(this.#entries.map(entry => [entry.settings.name, entry]))
@@ -243,8 +242,8 @@ export class Uplinks {
       into.push(settings.name)
     }
     for (const name of [...applied.removed, ...applied.changed]) await this.#remove(before.get(name)!)
-    if (stoodIn && !this.#standsIn) await standIn.stop()
-    const name = queueName(log, this.#standsIn, wanted)
+    if (wasLocal && !this.#isLocal) await localUpstream.stop()
+    const name = queueName(log, this.#isLocal, wanted)
     if (name !== this.#queueName || this.#entries.length === 0) {
       this.#queue.saveCursor(true)
       this.#queueName = name
@@ -260,9 +259,9 @@ export class Uplinks {
     return applied
   }
 
-  #standIn(): Promise<UplinkConfig> {
+  #local(): Promise<UplinkConfig> {
     const running = this.#entries.find(({ settings }) => settings.name === 'loopback')
-    return running ? Promise.resolve(running.settings) : this.#parts.standIn.start()
+    return running ? Promise.resolve(running.settings) : this.#parts.localUpstream.start()
   }
 
   async #add(settings: UplinkConfig): Promise<Entry> {
@@ -283,7 +282,7 @@ export class Uplinks {
           watchers: this.watchers,
           sessions: this.#sessions,
           largest: () => this.#largest,
-          helps: uplink => this.#secondary === uplink,
+          isSecondary: uplink => this.#secondary === uplink,
           changed: () => this.pump(),
           pool: () => (this.#entries[0] === entry ? ids : null),
           onUsable: () => this.#usable(entry),
@@ -303,10 +302,10 @@ export class Uplinks {
 
   async #remove(entry: Entry): Promise<void> {
     this.#entries = this.#entries.filter(other => other !== entry)
-    if (this.#carrying === entry) {
+    if (this.#active === entry) {
       await entry.uplink?.release(HANDOVER_MS)
       this.#queue.rewind()
-      this.#carrying = null
+      this.#active = null
     }
     await entry.remove()
   }
@@ -326,16 +325,16 @@ export class Uplinks {
     const now = clock.mono()
     const list: Candidate[] = this.#entries.map(({ settings: { name }, usable, since }) => ({ name, usable, since }))
     const times = { afterMs: after_s * 1000, backMs: back_s * 1000 }
-    const { name, next } = choose(list, this.#carrying?.settings.name ?? null, now, times)
+    const { name, next } = choose(list, this.#active?.settings.name ?? null, now, times)
     const entry = this.#entries.find(({ settings }) => settings.name === name) ?? null
-    if (entry && entry !== this.#carrying) this.#hand(entry)
+    if (entry && entry !== this.#active) this.#handOver(entry)
     else if (next < Number.POSITIVE_INFINITY)
       this.#cancelTimer = this.#timers.after(Math.max(1, Math.min(next - now, 2 ** 31 - 1)), () => this.#choose())
   }
 
-  #hand(to: Entry): void {
+  #handOver(to: Entry): void {
     const { logger, clock } = this.#parts
-    const from = this.#carrying
+    const from = this.#active
     const take = (): void => {
       this.#handover = null
       if (this.#stopped || !this.#entries.includes(to)) {
@@ -343,9 +342,9 @@ export class Uplinks {
         return
       }
       this.#queue.rewind()
-      this.#carrying = to
+      this.#active = to
       this.#since = clock.wall()
-      to.uplink?.carry()
+      to.uplink?.activate()
       this.#choose()
     }
     if (!from?.uplink) {

@@ -1,25 +1,25 @@
-// Who hears how records leave: a command that transmits hears of the packet its record became, plugins look at every packet.
+// How records leave: a command that transmits is notified of the packet its record became, plugins look at every packet.
 
-import type { Delivery } from './carriers'
+import type { Delivery } from './window'
 
 export interface SentInfo {
   /** the packet as it left, without its envelope */
   readonly packet: Uint8Array
-  /** `awaited`: it left, and an answer is still to come; the watcher hears of that too */
+  /** `awaited`: it left, and an answer is still to come, and the watcher is notified of that too */
   readonly state: 'sent' | 'awaited' | 'acknowledged'
 }
 
 const STATE = { exchange: 'awaited', medium: 'acknowledged', best_effort: 'sent' } as const
 
 export class SentWatchers {
-  /** hears of every packet; its bytes are only valid during the call */
+  /** called for every packet; its bytes are only valid during the call */
   every: ((packet: Uint8Array, medium: string) => void) | undefined
   readonly #waiting = new Map<number, (info: SentInfo) => void>()
   /** packets of watched records that wait for an answer */
   readonly #awaited = new Map<number, Uint8Array>()
 
-  watch(seq: number, told: (info: SentInfo) => void): void {
-    this.#waiting.set(seq, told)
+  watch(seq: number, notify: (info: SentInfo) => void): void {
+    this.#waiting.set(seq, notify)
   }
 
   unwatch(seq: number): void {
@@ -27,7 +27,8 @@ export class SentWatchers {
     this.#awaited.delete(seq)
   }
 
-  tell(seq: number, packet: Uint8Array, medium: string, delivery: Delivery): void {
+  /** A packet left. */
+  sent(seq: number, packet: Uint8Array, medium: string, delivery: Delivery): void {
     this.every?.(packet, medium)
     const state = STATE[delivery]
     if (!this.#waiting.has(seq)) return
@@ -44,8 +45,8 @@ export class SentWatchers {
   }
 
   #last(seq: number, info: SentInfo): void {
-    const told = this.#waiting.get(seq)
+    const notify = this.#waiting.get(seq)
     this.unwatch(seq)
-    told?.(info)
+    notify?.(info)
   }
 }

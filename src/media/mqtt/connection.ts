@@ -40,6 +40,17 @@ interface Inside {
   _receiveMaximum: number
 }
 
+/** the version of mqtt.js whose `_sendPacket` and `_receiveMaximum` were read */
+const READ_VERSION = '5.16.0'
+
+/** Throws NO_DRIVER for another version of mqtt.js: without the patches below it acknowledges packets before they are in the log. */
+export function checkClient(version: string): void {
+  if (version === READ_VERSION) return
+  throw new OsError('NO_DRIVER', `MQTT needs mqtt.js ${READ_VERSION}, this build has ${version}`, {
+    hint: 'take a released os-node, or build it from its package-lock.json',
+  })
+}
+
 /** a broker that accepts the connection and says nothing */
 const CONNACK_MS = 10_000
 const GOODBYE_MS = 1000
@@ -48,8 +59,9 @@ const WRONG_VERSION = [1, 132]
 
 class VersionRefused extends OsError {}
 
-/** Connects once. Throws NETWORK or LINK_DOWN with the broker's reason. */
+/** Connects once. Throws NO_DRIVER, NETWORK, or LINK_DOWN with the broker's reason. */
 export async function connectBroker(options: ConnectOptions): Promise<MqttConnection> {
+  checkClient(MqttClient.VERSION)
   for (const [k, version] of options.versions.entries()) {
     try {
       return await MqttConnection.open(await options.openSocket(), version, options)

@@ -7,6 +7,7 @@
 // nothing else.
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
+import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import type { Files } from '../../lib/files'
 import { type KeptSession, type SecureSession, sessionFrom } from './state'
@@ -101,5 +102,5 @@ function parseInto(found: Map<number, SecureSession>, text: string, peer?: strin
     if (session) found.set(Number(aid), session)
     else bad++
   }
-  return bad > 0 ? `${bad} of its entries are no session` : null
+  return bad > 0 ? `${counted(bad, 'entry')} not valid` : null
 }

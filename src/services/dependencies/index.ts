@@ -139,7 +139,7 @@ export class DependencyManager implements Service {
         summary: 'restore missing files and keep copies for repair',
         run: async (_, { signal }) => {
           const value = await this.sync(signal)
-          return outcome(value, [...value.restored.map(reported), `${value.copies} copies kept`].join('\n'))
+          return outcome(value, [...value.restored.map(reported), `copies kept: ${value.copies}`].join('\n'))
         },
       },
       repair: {

@@ -1,6 +1,6 @@
 // What every suite is made of: named checks that pass or throw. One that fails costs the others nothing. Between checks the
 // event loop gets its turn, so that a gateway that tests itself goes on working.
-import { asOsError, OsError } from '../../lib/errors'
+import { asOsError, OsError } from './program'
 
 /** Passes, or throws what is wrong. */
 export type Check = readonly [name: string, run: () => void | Promise<void>]

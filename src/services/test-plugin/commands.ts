@@ -5,6 +5,7 @@ import type { AuditReport } from './audit'
 import { KINDS } from './audit/inventory'
 import type { Outcome, RunOptions } from './checks'
 import type { Comparison } from './compare'
+import { counted } from './program'
 import type { StressOutcome } from './stress'
 import { STRESS_OPTIONS, type StressOptions } from './stress/options'
 import type { StressSummary } from './stress/summary'
@@ -156,17 +157,17 @@ const textOfComparison = ({ cores, note, wrong, differences }: Comparison): stri
         `${name}: FULL ${full_pps}/s, DIFF ${diff_pps}/s, HEART ${heart_pps}/s, decoded ${decode_pps}/s`,
     ),
     note,
-    ...(wrong > 0 ? [`FAILED ${wrong} packets were decoded to other values`] : []),
+    ...(wrong > 0 ? [`FAILED ${counted(wrong, 'packet')} decoded to other values`] : []),
     ...differences.map(({ core, packet, hex, reference }) => `packet ${packet}: ${core} ${hex}, not ${reference}`),
   ].join('\n')
 
 function textOfAudit({ counts, note, items }: AuditReport, verbosity: number): string {
   const shown = items.filter(({ status }) => verbosity > 1 || (verbosity > 0 && status === 'gap'))
   return [
-    ...KINDS.map(kind => `${kind}: ${counts[kind].tested} tested, ${counts[kind].gaps} gaps`),
+    ...KINDS.map(kind => `${kind}: ${counts[kind].tested} tested, ${counted(counts[kind].gaps, 'gap')}`),
     note,
     ...shown.map(({ kind, name, status, tests, file }) =>
-      status === 'gap' ? `  GAP ${kind} ${name}` : `  ${kind} ${name}: ${tests} test files, ${file}`,
+      status === 'gap' ? `  GAP ${kind} ${name}` : `  ${kind} ${name}: ${counted(tests, 'test file')}, ${file}`,
     ),
   ].join('\n')
 }

@@ -1,8 +1,8 @@
 // compare: the same readings through every core that is built in; rates side by side, and whether the bytes are the same (D12:
 // both cores give identical bytes for every input). With one core there is nothing to compare, and it says so.
-import { Receiver } from '../../pipeline/receiver'
 import { breathe } from './checks'
 import { type CoreTable, coreMaker, namesOf, ucum } from './cores'
+import { counted, Receiver } from './program'
 import { isSame, type Row, ringOf } from './stress/readings'
 
 export interface CoreRates {
@@ -132,7 +132,7 @@ export async function compareCores(cores: CoreTable, precision = 4): Promise<Com
     note: alone
       ? `one core is built in (${namesOf(cores)}): there is nothing to compare its bytes with`
       : equal
-        ? `${namesOf(cores)}: the same bytes in ${reference.length} packets`
+        ? `${namesOf(cores)}: the same bytes in ${counted(reference.length, 'packet')}`
         : `${namesOf(cores)}: the bytes differ`,
   }
 }

@@ -1,10 +1,8 @@
 // The cores that are built in, by name, as stress and compare use them.
-import { OsError } from '../../lib/errors'
+
 import type { Core } from '../../pipeline/core'
-import { createPureCore } from '../../pipeline/pycore'
 import type { UnitResolver, WireUnits } from '../../pipeline/wireunit'
-import { resolve, resolveList } from '../../units/canonical'
-import { wireUnits } from '../../units/wire'
+import { createPureCore, OsError, resolve, resolveList, wireUnits } from './program'
 
 export interface CoreSettings {
   readonly precision?: number

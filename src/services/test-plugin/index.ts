@@ -1,8 +1,10 @@
-// The plugin test_plugin: the test runner of the specification, as a service.
+// The plugin test_plugin: the test runner of the specification, as a service. The build makes dist/os-node-selftest.js of this module.
 import type { PluginDefinition } from '../contract'
 import { type TestParts, TestRunner } from './runner'
 
+export { inventoryOf } from './audit/inventory'
 export { type TestParts, TestRunner } from './runner'
+export { runStressChild } from './stress/child'
 
 /** What the program hands in: its own file, the library, what there is to be tested. */
 export const testPlugin = (parts: TestParts): PluginDefinition => ({

@@ -2,6 +2,7 @@
 // its users. The service itself is handed in, since it stands on a higher floor.
 //
 // What fails: where there is no HTTP service to start, or no display, the call is UNSUPPORTED; a port in use is PORT_BUSY.
+import { counted } from '../../lib/counted'
 import { OsError } from '../../lib/errors'
 import type {
   CliHandler,
@@ -121,7 +122,7 @@ export class WebUserService implements Service {
           const value = this.status()
           const { running, url, uptime_s, users, data_file } = value
           const head = running ? `${url ?? 'running'}, for ${uptime_s} s` : 'not running'
-          return { value: { ...value }, text: `${head}\n${users} users in ${data_file}` }
+          return { value: { ...value }, text: `${head}\n${counted(users, 'user')} in ${data_file}` }
         },
       },
       dashboard: {

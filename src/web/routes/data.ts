@@ -1,16 +1,24 @@
 // The data queries (specification "Data query endpoints"). What the database throws without a code of its own is told as
 // unavailable (X27).
 import { asOsError, OsError } from '../../lib/errors'
-import type { HistoryQuery, PacketQuery, Queries, SensorQuery } from '../context'
+import type { HistoryQuery, PacketQuery, SensorQuery } from '../../storage'
+import type { Queries } from '../context'
+import { displayedData, units, wantsDisplay } from '../display-units'
 import { limit, needed, offset, seconds, text } from '../query'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
 
-async function ask<T>({ context }: Pick<Call, 'context'>, run: (db: Queries) => Promise<T>): Promise<T> {
+/** The query as the database takes it, its answer in the units that were asked for. */
+async function ask<Q>(
+  { context, query }: Pick<Call, 'context' | 'query'>,
+  run: (db: Queries, query: Q) => Promise<object | null>,
+): Promise<object | null> {
+  const { units: _, ...rest } = query
   try {
     const db = typeof context.db === 'function' ? context.db() : context.db
     if (!db) throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
-    return await run(db)
+    const answer = await run(db, rest as Q)
+    return answer && wantsDisplay(query) ? displayedData(answer) : answer
   } catch (thrown) {
     const error = asOsError(thrown, 'DB_UNAVAILABLE')
     throw error.code.startsWith('DB_') ? error : new OsError('DB_UNAVAILABLE', error.message, { cause: error })
@@ -43,11 +51,11 @@ export const DATA: readonly Route[] = [
     path: '/api/data/packets',
     role: 'viewer',
     summary: 'packets, newest first',
-    query: { device_id: text, status: text, since: seconds, until: seconds, limit: limit(50), offset },
+    query: { device_id: text, status: text, since: seconds, until: seconds, limit: limit(50), offset, units },
     answer: s.packets,
     run: async call => ({
       ok: true,
-      ...(await ask(call, db => db.queryPackets({ ...call.query } as unknown as PacketQuery))),
+      ...(await ask<PacketQuery>(call, (db, query) => db.queryPackets(query))),
     }),
   }),
   route({
@@ -55,6 +63,7 @@ export const DATA: readonly Route[] = [
     path: '/api/data/packets/:uuid',
     role: 'viewer',
     summary: 'one packet with its sensors',
+    query: { units },
     answer: s.onePacket,
     run: packet,
   }),
@@ -63,11 +72,11 @@ export const DATA: readonly Route[] = [
     path: '/api/data/sensors',
     role: 'viewer',
     summary: 'sensor values, newest first',
-    query: { device_id: text, sensor_id: text, since: seconds, until: seconds, limit: limit(50), offset },
+    query: { device_id: text, sensor_id: text, since: seconds, until: seconds, limit: limit(50), offset, units },
     answer: s.sensors,
     run: async call => ({
       ok: true,
-      ...(await ask(call, db => db.querySensors({ ...call.query } as unknown as SensorQuery))),
+      ...(await ask<SensorQuery>(call, (db, query) => db.querySensors(query))),
     }),
   }),
   route({
@@ -75,11 +84,11 @@ export const DATA: readonly Route[] = [
     path: '/api/data/history',
     role: 'viewer',
     summary: 'all values of one sensor as count, min, mean and max in buckets of equal width',
-    query: { device_id: needed, sensor_id: needed, since: seconds, until: seconds, buckets: limit(200, 1000) },
+    query: { device_id: needed, sensor_id: needed, since: seconds, until: seconds, buckets: limit(200, 1000), units },
     answer: s.history,
     run: async call => ({
       ok: true,
-      ...(await ask(call, db => db.queryHistory({ ...call.query } as unknown as HistoryQuery))),
+      ...(await ask<HistoryQuery>(call, (db, query) => db.queryHistory(query))),
     }),
   }),
 ]

@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { ASSETS, PAGE_WITH_SIGN_IN } from '../assets'
 import { buildDashboard } from '../dashboard'
+import { units, wantsDisplay } from '../display-units'
 import { text } from '../query'
 import { type Route, route, Text } from '../route'
 import * as s from '../schemas'
@@ -33,12 +34,12 @@ export const DASHBOARD: Route = route({
   path: '/api/dashboard',
   role: 'viewer',
   summary: 'everything at one look, or the parts named by sections=a,b',
-  query: { sections: text },
+  query: { sections: text, units },
   answer: s.answer({
     dashboard: v.looseObject({ service: s.open, timestamp: s.seconds, service_config: s.open }),
   }),
   run: async ({ context, query, service, session }) => ({
     ok: true,
-    dashboard: await buildDashboard(context, service, String(query.sections ?? ''), session.role),
+    dashboard: await buildDashboard(context, service, String(query.sections ?? ''), session.role, wantsDisplay(query)),
   }),
 })

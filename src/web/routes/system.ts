@@ -2,6 +2,7 @@
 import * as v from 'valibot'
 import { OsError } from '../../lib/errors'
 import type { WebContext } from '../context'
+import { units } from '../display-units'
 import { metricsText } from '../metrics'
 import { limit, text } from '../query'
 import { type Route, route, Text } from '../route'
@@ -75,7 +76,7 @@ export const SYSTEM: readonly Route[] = [
     path: '/api/events',
     role: 'viewer',
     summary: 'what happens, as server-sent events: reading, link, job',
-    query: { kinds: text },
+    query: { kinds: text, units },
     run: () => {
       throw new OsError('INTERNAL', 'a stream has no body')
     },

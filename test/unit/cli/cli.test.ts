@@ -295,7 +295,7 @@ test('every command finds a running gateway and runs inside it', async () => {
     assert.equal(await cli('status --json'), 0)
     assert.deepEqual(JSON.parse(out.text), { ...STATUS, via: 'gateway' })
     await cli('status')
-    assert.match(out.text, /running for 61 s[\s\S]*cloud +down +acked +1 +2 +3 +no answer/)
+    assert.match(out.text, /running for 1 min 1 s[\s\S]*cloud +down +acked +1 +2 +3 +no answer/)
     for (const line of [
       'transmit --value -4',
       'decode --hex 3f',
@@ -311,7 +311,7 @@ test('every command finds a running gateway and runs inside it', async () => {
       assert.equal(JSON.parse(out.text).via, 'gateway', line)
     }
     assert.equal(setups.length, 0)
-    assert.deepEqual(gateway.calls[0], ['submit', { sensors: [['V1', 'OK', -4, 'Pa']], device_status: 'ONLINE' }])
+    assert.deepEqual(gateway.calls[0], ['transmit', { sensors: [['V1', 'OK', -4, 'Pa']], device_status: 'ONLINE' }])
     assert.equal(await cli('decode --hex 00'), 1)
     assert.equal(await cli('config-set --key engine_settings.precision --value 99'), 3)
     assert.match(err.text, /0–10/)
@@ -374,4 +374,18 @@ test('log export writes line by line at the pace of the reader, and ends quietly
   const lines = out.text.trim().split('\n')
   assert.ok(lines.length <= 52 && made <= 52, `${lines.length} lines, ${made} made`)
   assert.deepEqual(JSON.parse(lines[3] ?? ''), { boot: 1, seq: 3, t_raw: 0 })
+})
+
+test('log export is canonical, or with --units display as people read it; other units are exit 2', async () => {
+  const row = { boot: 1, seq: 1, t_raw: 0, id: 'd', s1_id: 't', s1_u: 'K', s1_v: 292.72999999999996 }
+  async function* rows(): AsyncGenerator<Record<string, unknown>> {
+    yield row
+  }
+  const { cli, out, err } = rig('{}', context => ({ ...context, log: { ...context.log, export: rows } }))
+  assert.equal(await cli('log export'), 0)
+  assert.deepEqual(JSON.parse(out.text), row)
+  assert.equal(await cli('log export --units display'), 0)
+  assert.deepEqual(JSON.parse(out.text), { ...row, s1_u: '°C', s1_v: 19.58 })
+  assert.equal(await cli('log export --units kelvin'), 2)
+  assert.match(err.text, /units/)
 })

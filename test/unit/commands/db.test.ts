@@ -66,7 +66,7 @@ test('db export prints what is in the file, here also while a gateway owns the d
   assert.match(again.stderr, /out\.sqlite is there already\n.*--force/)
   const forced = await cli('db', 'export', '--file', file, '--force')
   assert.equal(forced.code, 0)
-  assert.match(forced.stdout, /out\.sqlite: 3 packets, 3 sensor values, 0\.0 MB\n$/)
+  assert.match(forced.stdout, /out\.sqlite: 3 packets, 3 sensor values, 16 KiB\n$/)
   assert.deepEqual(readdirSync(root).sort(), ['Config.json', 'data', 'out.sqlite'])
   rmSync(file)
 })
@@ -90,6 +90,9 @@ test('a name that ends in .csv makes one row per sensor reading', async () => {
       '',
     ],
   )
+  assert.equal((await cli('db', 'export', file, '--force', '--units', 'display')).code, 0)
+  assert.match(readFileSync(file, 'utf8'), /,s,OK,-272\.15,°C,/)
+  assert.equal((await cli('db', 'export', file, '--force', '--units', 'imperial')).code, 2)
   rmSync(file)
 })
 

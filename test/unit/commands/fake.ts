@@ -1,5 +1,5 @@
 // A command context without a gateway behind it, for tests of commands and of the command line.
-import type { CommandContext, NodeLike, SubmitRequest } from '../../../src/commands'
+import type { CommandContext, NodeLike } from '../../../src/commands'
 import type { ConfigStore } from '../../../src/config'
 import type { GatewayStatus } from '../../../src/gateway/status'
 import { OsError } from '../../../src/lib/errors'
@@ -143,6 +143,8 @@ export function fake(
     ...(inGateway && {
       gateway: {
         status: () => STATUS,
+        database: null,
+        outputs: { list: () => [], set: async (name, value) => ({ source: '', name, value }) },
         forgetSession: aid => {
           calls.push(['forgetSession', aid])
           return aid === 7
@@ -154,8 +156,8 @@ export function fake(
           const links = { sources: { ...none, added: ['cpu'] }, uplinks: kept, receivers: none }
           return { changed: ['gateway.sources'], links, needs_restart: ['engine_settings.precision'] }
         },
-        submit: async (request: SubmitRequest) => {
-          calls.push(['submit', request])
+        transmit: async request => {
+          calls.push(['transmit', request])
           return {
             packet,
             assigned_id: 7,

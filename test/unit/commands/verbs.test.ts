@@ -72,7 +72,7 @@ test('rows that were refused are told in one form, also when all of them were', 
   }
   await assert.rejects(run(fake(config(), { node: { transmit: refuse } }).context, 'transmit', '--unit', 'zz'), told)
   const { context } = fake(config(), { inGateway: true })
-  const gateway = { ...context.gateway!, submit: async () => refuse() }
+  const gateway = { ...context.gateway!, transmit: async () => refuse() }
   await assert.rejects(run({ ...context, gateway }, 'transmit', '--unit', 'zz'), told)
 })
 
@@ -92,7 +92,7 @@ test('transmit in a gateway goes through its intake', async () => {
   )
   assert.equal(value?.strategy, 'DIFF_PACKET')
   assert.deepEqual(calls, [
-    ['submit', { sensors: [['V1', 'OK', 2, 'Pa']], device_id: 'D', device_status: 'TEST', medium: 'TCP' }],
+    ['transmit', { sensors: [['V1', 'OK', 2, 'Pa']], device_id: 'D', device_status: 'TEST', medium: 'TCP' }],
   ])
 })
 
@@ -339,7 +339,7 @@ test('source test shows raw bytes, values and reasons; a sensor without a value 
   assert.equal(exitCode, 1)
   const text = parseCommand(VERBS, ['source', 'test', 'x']).verb.text!(value!, plain)
   assert.match(text, /^boiler \(modbus_rtu\), 12 ms\n/)
-  assert.match(text, /\nt +02 7a +OK +63\.4 +Cel\n/)
+  assert.match(text, /\nt +02 7a +OK +63\.4 +°C\n/)
   assert.match(text, /\nr +- +ERROR +- +no answer from slave 7$/)
   assert.equal((await run(context, 'source', 'test', 'cellar')).exitCode, 0)
 })

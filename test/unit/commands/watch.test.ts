@@ -134,7 +134,7 @@ test('demo feeds the gateway it started, opens the page, and says so where there
         stop,
         info: { url: 'http://h:1', login_url: 'http://h:1/#/?token=t' },
         banner: 'look at it',
-        submit: async request => {
+        transmit: async request => {
           submitted.push(request)
           if (submitted.length === 1) throw new OsError('NO_ASSIGNED_ID', 'not yet')
           if (submitted.length === 2) throw new OsError('STORAGE', 'disk is full')

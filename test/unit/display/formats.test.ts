@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DisplayProvider, textOf, treeText } from '../../../src/display'
+import { coreText } from '../../../src/display/core-text'
 import { plain } from '../../../src/display/plain'
 import { prng } from '../../lib/random'
 
@@ -11,6 +12,31 @@ class Shown extends DisplayProvider {
   }
 }
 const provider = new Shown('p', 's', 'Title')
+
+test('texts have numbers with the digits they carry, JSON keeps the float', () => {
+  const data = { t: 292.72999999999996, list: [0.1 + 0.2, -0], rows: [{ v: Math.fround(21.45) }] }
+  const texts = [provider.formatText(data), provider.formatHtml(data), treeText(plain(data))]
+  for (const text of texts) {
+    for (const number of ['292.73', '0.3, 0', '21.45']) assert.ok(text.includes(number), `${number} in ${text}`)
+    assert.doesNotMatch(text, /\d{6}/)
+  }
+  assert.deepEqual(provider.formatJson(data), data)
+})
+
+test('the pipeline section has readings in the units for people, its data canonical ones', () => {
+  const at = '2026-11-21T20:00:00.000Z'
+  const row = { device: 'd', status: 'OK', at, medium: 'local' }
+  const readings = [
+    { ...row, sensor: 't', value: 292.72999999999996, unit: 'K' },
+    { ...row, sensor: 'p', value: 101_325, unit: 'Pa' },
+    { ...row, sensor: 'x', value: null, unit: 'Pa' },
+  ]
+  const text = coreText('pipeline', plain({ readings, intake: { rate: 0.1 + 0.2 } }))
+  assert.match(text, /\nd +t +19\.58 °C +OK/)
+  assert.match(text, /\nd +p +1013\.25 hPa +OK/)
+  assert.match(text, /\nd +x +- +OK/)
+  assert.match(text, /intake: rate 0\.3$/m)
+})
 
 test('json and tree are the data, table is its rows', () => {
   const dict = { a: 1, b: { c: [1, 2] } }

@@ -5,8 +5,12 @@ import { test } from 'node:test'
 import { Addresses } from '../../../src/gateway/receive/addresses'
 import { allowList } from '../../../src/gateway/receive/allow-list'
 import { contentHash } from '../../../src/gateway/receive/content-hash'
+import { EarlyCommit } from '../../../src/gateway/receive/early-commit'
 import { Epochs } from '../../../src/gateway/receive/epochs'
 import { Receive, type ReceiveOptions } from '../../../src/gateway/receive/receive'
+import { sourceAid } from '../../../src/gateway/receive/receiver-session'
+import { framed, KnownFrames, Replay, shaped } from '../../../src/gateway/receive/template-recovery'
+import { TimeReplies } from '../../../src/gateway/receive/time-replies'
 import { ManualClock } from '../../../src/lib/clock'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
@@ -385,4 +389,149 @@ test('no copies: a gateway between two uplinks, two gateways that hear the same 
   const many = new Epochs()
   for (let aid = 1; aid <= 40_000; aid++) many.alternate(aid, 5, 0)
   assert.equal(many.size, 32_768)
+})
+
+test('epochs: turns count only while they follow each other soon, and the AID heard last is forgotten last', () => {
+  const minute = 60_000
+  const slow = new Epochs()
+  // each epoch stays a minute with three packets, then quick turns: the returns begin anew
+  for (const [k, epoch] of [5, 6, 5, 6].entries())
+    for (let n = 0; n < 3; n++) assert.equal(slow.alternate(9, epoch, k * minute), false)
+  const quick = [5, 6, 5, 6].map((epoch, k) => slow.alternate(9, epoch, 4 * minute + k))
+  assert.deepEqual(quick, [false, false, false, true], 'the first of them came after a minute')
+  assert.deepEqual(
+    [5, 6, 5].map((epoch, k) => slow.alternate(9, epoch, 4 * minute + 9 + k)),
+    [false, false, true],
+  )
+  const long = new Epochs()
+  const stay = (epoch: number, since: number, lasts: number): boolean[] =>
+    [0, 1, lasts].map(after => long.alternate(9, epoch, since + after))
+  for (let k = 0; k < 8; k++) assert.ok(!stay(5 + (k % 2), k * minute, minute - 1).includes(true), `${k}`)
+  // after an hour with one epoch, three packets each or two every ten minutes are two devices all the same
+  const turnsOf = (packets: number, apart: number): boolean[] => {
+    const epochs = new Epochs()
+    const send = (epoch: number, now: number): boolean[] =>
+      Array.from({ length: packets }, (_, n) => epochs.alternate(9, epoch, now + n))
+    send(5, 0)
+    return [6, 5, 6, 5, 6].map((epoch, k) => send(epoch, 60 * minute + k * apart).includes(true))
+  }
+  for (const [packets, apart] of [
+    [3, 1000],
+    [2, 10 * minute],
+  ] as const)
+    assert.ok(turnsOf(packets, apart).includes(true), `${packets} packets`)
+  assert.ok(!turnsOf(3, 10 * minute).includes(true))
+  const bounded = new Epochs()
+  for (let aid = 1; aid <= 32_768; aid++) bounded.alternate(aid, 5, 0)
+  bounded.alternate(1, 6, 1)
+  bounded.alternate(40_000, 9, 2)
+  for (const epoch of [5, 6]) assert.equal(bounded.alternate(1, epoch, 3), false)
+  assert.equal(bounded.alternate(1, 5, 4), false, 'others have these epochs too')
+  assert.equal(bounded.size, 32_768, 'AID 2 went, AID 1 stayed')
+})
+
+test('what is dropped is what came and is neither in the log nor to come again', () => {
+  const { receive } = wall()
+  assert.equal(receive.dropped, 0)
+  const { counters } = receive
+  Object.assign(counters, {
+    malformed: 1,
+    late_dropped: 20,
+    too_large: 300,
+    not_allowed: 4000,
+    refused: 9,
+    duplicates: 9,
+  })
+  assert.equal(receive.dropped, 4321)
+})
+
+test('packets are shown to who listens, one by one, also those inside a frame; an empty one is malformed', () => {
+  const seen: number[] = []
+  const { receive, from } = wall({ onPacket: packet => void seen.push(packet[0]!) })
+  receive.packet(frame(1, FULL), from('a:1'))
+  receive.packet(HEART, from('a:1'))
+  receive.packet(Buffer.of(9, 0, 1), from('a:1'))
+  receive.packet(new Uint8Array(0), from('a:1'))
+  assert.deepEqual(seen, [0x3f, 0x7f, 9])
+  assert.deepEqual([receive.counters.packets, receive.counters.malformed], [4, 1])
+})
+
+test('the sender of a frame is read behind its route; of one that is cut short it is 0', () => {
+  assert.equal(sourceAid(FULL), 9)
+  assert.equal(sourceAid(Buffer.of(0x3f, 2, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xfe)), 0xffff_fffe)
+  for (const length of [0, 1, 2, 5]) assert.equal(sourceAid(FULL.subarray(0, length)), 0, `${length}`)
+  assert.equal(sourceAid(FULL.subarray(0, 6)), 9)
+  assert.equal(sourceAid(Buffer.of(0x3f, 0, 1, 2, 3, 4)), 0)
+  assert.equal(sourceAid(Buffer.of(0x3f, 2, 0, 0, 0, 5, 0, 0, 0)), 0)
+})
+
+test('a start replays the packets of the log: whole ones, shapes only, and none before a template that moved unseen', () => {
+  const calls: unknown[][] = []
+  const receiver = {
+    replay: (packet: Uint8Array, ...rest: unknown[]) => void calls.push(['replay', packet[0], ...rest]),
+    rebuild: (aid: number) => void calls.push(['rebuild', aid]),
+  }
+  const frames = new KnownFrames()
+  const replay = new Replay({ counter: () => 10 } as never, receiver as never, frames)
+  const link: LinkMetadata = { medium: 'MQTT' }
+  const meta = { source_aid: 9, timestamp_raw: T0 + 1 }
+  const take = (seq: number, of: LinkMetadata | undefined, one: Fact | undefined = fact(1, 1)): unknown[][] => {
+    calls.length = 0
+    replay.take({ seq, fact: one, link: of } as never)
+    return [...calls]
+  }
+  assert.equal(frames.has(FULL, meta as never), false)
+  assert.deepEqual(take(10, framed(link, FULL, {} as never)), [], 'before the mark')
+  assert.equal(frames.has(FULL, meta as never), true, 'but known')
+  frames.forget(FULL, fact(1, 1))
+  assert.equal(frames.has(FULL, meta as never), false)
+  assert.deepEqual(take(11, framed(link, FULL, {} as never)), [['replay', 0x3f, 9, false]])
+  assert.deepEqual(take(11, framed({ ...link, future: true }, FULL, {} as never)), [['replay', 0x3f, 9, true]])
+  assert.deepEqual(take(11, framed(link, FULL, { late: true } as never)), [])
+  const shape = [
+    ['replay', 0x7f, 9],
+    ['rebuild', 9],
+  ]
+  assert.deepEqual(take(11, shaped(link, HEART)), shape)
+  assert.equal(frames.has(HEART, meta as never), false, 'nothing acknowledged it')
+  assert.deepEqual(take(11, link), [['rebuild', 9]])
+  assert.deepEqual(take(11, link, null as never), [], 'no fact')
+})
+
+test('the time is told to an AID once in ten seconds, and the AIDs kept are bounded', () => {
+  const replies = new TimeReplies()
+  assert.deepEqual(
+    [0, 1, 9999, 10_000, 19_999, 20_000].map(now => replies.due(9, now)),
+    [true, false, false, true, false, true],
+  )
+  for (let aid = 100; aid < 100 + 32_767; aid++) replies.due(aid, 20_000)
+  assert.equal(replies.size, 32_768)
+  assert.equal(replies.due(9, 20_001), false, 'still known')
+  replies.due(99, 20_002)
+  assert.equal(replies.size, 32_768)
+  assert.equal(replies.due(9, 20_003), true, 'the oldest is forgotten')
+})
+
+test('eight packets that wait are committed early once nothing more comes, seven are not', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let flushed = 0
+  const early = new EarlyCommit({ flush: async () => void flushed++ })
+  for (let k = 0; k < 7; k++) early.waits()
+  t.mock.timers.tick(100)
+  assert.equal(flushed, 0)
+  early.waits()
+  t.mock.timers.tick(1)
+  early.waits()
+  t.mock.timers.tick(1)
+  assert.equal(flushed, 0, 'another came meanwhile')
+  t.mock.timers.tick(2)
+  assert.equal(flushed, 1)
+  for (let k = 0; k < 9; k++) early.settled()
+  for (let k = 0; k < 8; k++) early.waits()
+  early.settled()
+  t.mock.timers.tick(2)
+  assert.equal(flushed, 1, 'seven are left when it looks')
+  early.waits()
+  t.mock.timers.tick(2)
+  assert.equal(flushed, 2)
 })

@@ -299,7 +299,7 @@ test('a sensor id that two sources have: the later one is logged under its name,
   )
   const ids = () => gw.latestReadings().flatMap(({ sensors }) => sensors.map(({ id }) => id))
   await until('both are read', () => ids().length === 2)
-  const warned = () => lines.filter(line => /sensor ids belong to a already: s is now b_s/.test(line)).length
+  const warned = () => lines.filter(line => /1 sensor id in use by a: s is now b_s/.test(line)).length
   assert.deepEqual([ids().sort(), warned()], [['b_s', 's'], 1])
   assert.equal((await gw.sources.test('b')).readings[0]!.sensor_id, 'b_s')
   assert.equal((await gw.sources.test('a')).readings[0]!.sensor_id, 's')

@@ -96,7 +96,7 @@ test('its server as it really is, with require_secure here: nothing measured lea
   const w = await worldWith(t, server, { requireSecure: { client: true } })
   await w.facts(5, 2000)
   assert.ok(server.decoded.every(fact => fact['s1_id'] === undefined))
-  assert.match(JSON.stringify(w.link.state), /degraded.*no secure session: AID 5 asked \d times and got no key/)
+  assert.match(JSON.stringify(w.link.state), /degraded.*no secure session: no answer to \d key requests of AID 5/)
 })
 
 /** The reference's client: plaintext until told, then the key of its first plaintext packet, whatever was named. */

@@ -361,7 +361,7 @@ describe('require_secure', () => {
     assert.equal(w.data.length, 3, 'at once, after 2 s and after 4 s more')
     assert.deepEqual(
       { ...w.link.state, since: 0 },
-      { state: 'degraded', since: 0, reason: 'no secure session: AID 5 asked 2 times and got no key' },
+      { state: 'degraded', since: 0, reason: 'no secure session: no answer to 2 key requests of AID 5' },
     )
     assert.equal(w.uplink.status().backlog, 1)
     assert.equal(w.uplink.status().secure, 'pending')

@@ -118,7 +118,7 @@ test('each packet fits the 60 bytes, in fixed groups; a sensor that cannot fit i
   await until('one packet holds all', () => groupsOf(sent('wide'), before).includes(all))
 
   store.set('gateway.uplinks', [entry('tiny', 'LoRa')])
-  await until('the small one carries', () => gw.uplinks.carrying?.name === 'tiny' && sent('tiny').length > 20)
+  await until('the small one carries', () => gw.uplinks.active?.name === 'tiny' && sent('tiny').length > 20)
   assert.ok(sent('tiny').every(packet => packet.length <= 60))
   assert.ok(groupsOf(sent('tiny')).every(group => !group.includes(LONG)))
 })

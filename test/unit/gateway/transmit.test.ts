@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import type { Gateway } from '../../../src/gateway/gateway'
 import { transmitThrough } from '../../../src/gateway/transmit'
-import type { Delivery } from '../../../src/gateway/uplink/carriers'
 import { SentWatchers } from '../../../src/gateway/uplink/watchers'
+import type { Delivery } from '../../../src/gateway/uplink/window'
 
 /** what an uplink does with a record */
 type Way = Delivery | 'answer'
@@ -24,16 +24,16 @@ function world({
 } = {}) {
   const watchers = new SentWatchers()
   const kept: unknown[] = []
-  const carrying = names.length > 0 ? { medium: 'UDP' } : null
+  const active = names.length > 0 ? { medium: 'UDP' } : null
   const gateway = {
     deviceRole,
     identity: { assigned, assignedId: assigned ? 5 : 4_294_967_295, deviceId: 'gw' },
     guard: { safeMode: safeMode || undefined },
     log: { committed: async () => undefined, failure },
     uplinks: {
-      list: carrying ? [carrying] : [],
+      list: active ? [active] : [],
       names,
-      carrying,
+      active,
       watchers,
       forwarding: () => ({ reason: 'up is down' }),
     },
@@ -42,7 +42,7 @@ function world({
       setImmediate(() => {
         for (const state of states)
           if (state === 'answer') watchers.acknowledged(9)
-          else watchers.tell(9, FULL, 'UDP', state)
+          else watchers.sent(9, FULL, 'UDP', state)
       })
       return { seqs: [9], facts: [], rejected: [] }
     },

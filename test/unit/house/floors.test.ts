@@ -38,6 +38,7 @@ const FLOORS: Record<string, number> = {
   'src/arguments.ts': 10.5,
   'src/checked-exports.ts': 10.5,
   'src/main.ts': 11,
+  'src/start-gateway.ts': 11,
   'src/index.ts': 11,
 }
 
@@ -75,7 +76,8 @@ test('a room imports only from lower floors', () => {
       const there = room(target)
       if (there === here) continue
       const [a, b] = [floor(here), floor(there)]
-      if (here === 'src/main.ts' && there === 'src/index.ts') continue
+      // the files that name concrete rooms are one composition
+      if (floor(here) === 11 && floor(there) === 11) continue
       if (a === undefined || b === undefined || b >= a) wrong.push(`${file} (${a}) → ${target} (${b})`)
       if (here.startsWith('drivers/') && (b ?? 9) >= 6)
         wrong.push(`${file} → ${target}: drivers import floors 1–5 only`)

@@ -2,7 +2,7 @@
 // section that is named, every file that a page names is there, and every decision is in its index.
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { root } from '../../lib/gateway'
 
@@ -17,6 +17,9 @@ const pages = [
   ...below('docs').filter(name => name.endsWith('.md')),
   ...readdirSync(root).filter(name => name.endsWith('.md')),
 ]
+
+/** The names of all files of the project's code. */
+const names = new Set(code.map(name => basename(name)))
 
 /** Marks with the page that explains them. */
 const MARKS: readonly [page: string, row: RegExp][] = [
@@ -91,6 +94,9 @@ test('a reference names a page of the project, a section that it has, and a file
       else if (anchor && !anchorsOf(read(target)).has(anchor))
         say(`links to ${path}#${anchor}, which has no such heading`)
     }
+    if (file !== 'CHANGELOG.md')
+      for (const [, name] of text.matchAll(/`([a-z][\w.-]*\.(?:tsx?|mjs|cjs))`/g))
+        if (!names.has(name!)) say(`names ${name}, and no file is called so`)
     // patterns such as values*.test.ts are left out; the history of changes names files as they were
     for (const [, path] of file === 'CHANGELOG.md'
       ? []

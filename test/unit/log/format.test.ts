@@ -162,3 +162,33 @@ test('the uuid depends on device, time and content only', () => {
   assert.deepEqual(Buffer.from(uuidBytes(uuid.toUpperCase())!), Buffer.from(packetUuid(FULL)))
   assert.equal(uuidBytes("x' OR 1=1 --"), undefined)
 })
+
+test('counts of 255 fit and 256 are refused; times are whole milliseconds of 48 bits', () => {
+  const extras = (count: number): Record<string, string> =>
+    Object.fromEntries(Array.from({ length: count }, (_, k) => [`k${k}`, '']))
+  const big = Buffer.alloc(1 << 20)
+  const round = (fact: Fact, link: LinkMetadata = { medium: 'UDP' }) => decodeRecord(write(fact, link, big), 0)
+  const fact = factOf(1)
+  assert.deepEqual(round({ ...fact, extras: extras(255) }).fact!.extras, extras(255))
+  assert.throws(() => round({ ...fact, extras: extras(256) }), { code: 'PACKET_TOO_LARGE', message: /a count of 256/ })
+  const [sensor] = fact.sensors
+  const sensors = (count: number) => Array.from({ length: count }, () => ({ ...sensor!, id: '', status: '', unit: '' }))
+  assert.equal(round({ ...fact, sensors: sensors(0xffff) }).fact!.sensors.length, 0xffff)
+  assert.throws(() => write({ ...fact, sensors: sensors(0x10000) }, LINK, big), { message: /a count of 65536/ })
+  assert.equal(round({ ...fact, id: 'i'.repeat(0x7fff) }).fact!.id.length, 0x7fff)
+  assert.throws(() => round({ ...fact, id: 'i'.repeat(0x8000) }), { message: /a text of 32768 bytes/ })
+  const at = (mono: number, wall: number): number[] => {
+    encoder.fact(big, 0, 1, mono, wall, fact, LINK, 'synced')
+    const { monoMs, wallMs } = decodeRecord(big, 0)
+    return [monoMs, wallMs]
+  }
+  assert.deepEqual(at(2 ** 48 + 5, 2 ** 48), [2 ** 48 - 1, 2 ** 48 - 1])
+  assert.deepEqual(at(-1, Number.NaN), [0, 0])
+  assert.deepEqual(at(1.9, 2 ** 32 + 0.5), [1, 2 ** 32])
+})
+
+test('the uuid does not depend on the order of the extras', () => {
+  const orders = ['abc', 'acb', 'bac', 'bca', 'cab', 'cba'].map(keys => [...keys].map(key => [key, key] as const))
+  const uuids = orders.map(entries => uuidText(packetUuid({ ...FULL, extras: Object.fromEntries(entries) })))
+  assert.equal(new Set(uuids).size, 1)
+})

@@ -1,9 +1,11 @@
 // Small parts of the log by themselves: the chunks in RAM, the witness of the newest segment, a row of an export.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { verify } from '../../../src/log'
 import { readWitness, removeWitness, writeWitness } from '../../../src/log/chain-file'
 import { exportFacts, exportRow } from '../../../src/log/export'
 import { segmentBase } from '../../../src/log/segment'
+import { LogState } from '../../../src/log/state'
 import { Tail } from '../../../src/log/tail'
 import { DIR, factOf, LOCAL, openLog } from './helpers'
 import { MemFiles, systemError } from './memfiles'
@@ -120,4 +122,54 @@ test('an export gives the facts from a number on and reads no segment before it'
     )
     assert.equal(read.length, bases.length - (from < bases[2]! ? 1 : 2))
   }
+})
+
+test('a cursor frees space once its record is on the medium; of one name at most 101 positions wait', () => {
+  const state = new LogState()
+  state.moveCursor('a', 5, 10)
+  state.moveCursor('b', 6, 11)
+  state.moveCursor('b', 0, 12)
+  state.committed(9)
+  assert.deepEqual([...state.kept], [])
+  state.committed(11)
+  assert.deepEqual(
+    [...state.kept],
+    [
+      ['a', 5],
+      ['b', 6],
+    ],
+  )
+  state.committed(12)
+  assert.deepEqual([...state.kept], [['a', 5]], 'forgotten')
+  assert.deepEqual([...state.cursors], [['a', 5]])
+  for (let k = 1; k <= 101; k++) state.moveCursor('c', k, 20 + k)
+  state.committed(22)
+  assert.equal(state.kept.get('c'), 2)
+  for (let k = 102; k <= 104; k++) state.moveCursor('c', k, 20 + k)
+  state.committed(123)
+  assert.equal(state.kept.get('c'), 2, 'only the newest waits')
+  state.committed(124)
+  assert.equal(state.kept.get('c'), 104)
+})
+
+test('pending counts the records that are not committed', async () => {
+  const { log } = await openLog()
+  assert.equal(log.status().pending, 0)
+  log.appendFact(factOf(1), LOCAL)
+  assert.equal(log.status().pending, 1)
+  log.appendFact(factOf(2), LOCAL)
+  assert.equal(log.status().pending, 2)
+  await log.flush()
+  assert.equal(log.status().pending, 0)
+})
+
+test('verify names what a folder without segments has lost, by its chain.json', async () => {
+  const { log, files } = await openLog()
+  for (let k = 0; k < 5; k++) log.appendFact(factOf(k), LOCAL)
+  await log.close()
+  assert.equal(verify(DIR, files).ok, true)
+  const { first, last } = readWitness(files, DIR)!
+  for (const name of files.segments(DIR)) files.remove(`${DIR}/${name}`)
+  const found = verify(DIR, files)
+  assert.deepEqual([found.ok, found.damaged], [false, last! - first + 1])
 })

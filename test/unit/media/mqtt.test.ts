@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import MqttClient from 'mqtt/lib/client'
 import { ManualClock, systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import { ManualTimers } from '../../../src/lib/timers'
@@ -35,6 +36,17 @@ test('topics: what is no template', () => {
     assert.equal(levelsOf(template), null, template)
   assert.deepEqual(levelsOf('<aid>'), ['<aid>'])
   assert.deepEqual(levelsOf('/os//<aid>'), ['', 'os', '', '<aid>'])
+})
+
+test('a version of mqtt.js whose inner parts were not read is refused before it connects', async t => {
+  const { VERSION } = MqttClient
+  t.after(() => Object.assign(MqttClient, { VERSION }))
+  Object.assign(MqttClient, { VERSION: '5.17.0' })
+  const openSocket = () => assert.fail('it connects')
+  await assert.rejects(connectBroker({ openSocket, versions: [5] } as never), {
+    code: 'NO_DRIVER',
+    message: /mqtt\.js 5\.16\.0, this build has 5\.17\.0/,
+  })
 })
 
 test('acknowledgements leave in the order the packets came, each once, whatever the order of settling', () => {

@@ -247,3 +247,11 @@ test('the pool gives blocks again after their release only', () => {
   assert.equal(pool.lease(100).bytes.length, 100)
   assert.equal(pool.blocks, 3)
 })
+
+test('a unit that is missing, empty or unknown has the token Z in either dialect', () => {
+  for (const unitDialect of ['ucum', 'attribute'] as const) {
+    const engine = new Engine(null, { units, unitDialect })
+    for (const unit of [undefined, null, '', 'unknown']) assert.equal(engine.encodeUnitToken(unit), 'Z', String(unit))
+    assert.notEqual(engine.encodeUnitToken('K'), 'Z')
+  }
+})

@@ -135,6 +135,45 @@ test('beside who writes: sealed windows and the newest records, each packet once
   await stop()
 })
 
+test('with display the values and units are those for people, in SQLite and in CSV; else canonical', async () => {
+  const { dir, log, stop, out } = await place(false)
+  const sensor = { id: 't', status: 'OK', unit: 'K', value: 292.72999999999996 }
+  const none = { id: 'p', status: 'ERROR', unit: 'Pa', value: null }
+  const single = { id: 'h', status: 'OK', unit: '%', value: Math.fround(21.45) }
+  const frost = { id: 'f', status: 'OK', unit: 'K', value: 268.15 }
+  const fact = { ...factOf(1), sensors: [sensor, none, single, frost] }
+  await log.appendFact(fact, { medium: 'UDP' })
+  await stop()
+  const csv = join(dir, 'out.csv')
+  const rowsOf = async (display: boolean) => {
+    await exportDatabase({ ...options(dir, csv), force: true, display })
+    const [, ...lines] = readFileSync(csv, 'utf8').trim().split('\r\n')
+    return lines.map(line => line.split(',').slice(7, 9))
+  }
+  assert.deepEqual(await rowsOf(false), [
+    ['292.73', 'K'],
+    ['', 'Pa'],
+    ['21.4500007629395', '%'],
+    ['268.15', 'K'],
+  ])
+  assert.deepEqual(await rowsOf(true), [
+    ['19.58', '°C'],
+    ['', 'hPa'],
+    ['21.45', '%'],
+    ['-5', '°C'],
+  ])
+  await exportDatabase({ ...options(dir, out), display: true })
+  const ask = await read(out)
+  assert.deepEqual(ask('SELECT normalized_value, normalized_unit FROM os_sensors'), [
+    [19.58, '°C'],
+    [null, 'hPa'],
+    [single.value, '%'],
+    [-5, '°C'],
+  ])
+  const [[payload]] = ask('SELECT payload_json FROM os_packets') as [[string]]
+  assert.deepEqual([JSON.parse(payload).s1_v, JSON.parse(payload).s1_u], [19.58, '°C'])
+})
+
 test('a log alone, without a view, with packets that came twice; and nothing at all', async () => {
   const { dir, add, stop, out } = await place(false)
   assert.deepEqual((await exportDatabase(options(dir, out))).rows, { os_packets: 0, os_sensors: 0 })

@@ -107,3 +107,14 @@ test('the page that SQLite locks at 1 GiB is left empty', () => {
 test('0 and 1 take no byte of a record but that of their type', () => {
   assert.deepEqual([...encodeRecord([0, 1, 2])], [4, 8, 9, 1, 2])
 })
+
+test('the head of a record counts itself, in one byte up to 127 and in two beyond', () => {
+  for (const [columns, head] of [
+    [126, [127]],
+    [127, [0x81, 0x01]],
+  ] as const) {
+    const record = encodeRecord(new Array(columns).fill(null))
+    assert.deepEqual([...record.subarray(0, head.length)], [...head])
+    assert.equal(record.length, columns + head.length)
+  }
+})

@@ -9,6 +9,7 @@ import { events, world } from './world'
 
 const reading = (value: number) => ({
   device_id: 'pi-shed',
+  state: 'ONLINE',
   t_raw: 1_710_000_000_000 + value,
   sensors: [{ id: 'cpu', status: 'OK', unit: '%', value }],
   medium: 'local',
@@ -52,6 +53,16 @@ test('kinds choose what is told; unknown words are 400', async t => {
   assert.deepEqual(stream.untaken(), [])
   const { status, json } = await ask(w.server, '/api/events?kinds=links,birds')
   assert.deepEqual([status, json.error], [400, 'kinds must be of readings, links, jobs'])
+})
+
+test('with units=display readings come in the units for people', async t => {
+  const w = await world(t)
+  const stream = await events(w.server, TOKEN, '?kinds=readings&units=display')
+  t.after(() => stream.close())
+  await stream.next('reading')
+  const warm = (value: number, unit: string) => ({ ...reading(1), sensors: [{ id: 't', status: 'OK', unit, value }] })
+  w.reading(warm(292.72999999999996, 'K'))
+  assert.deepEqual(await stream.next('reading'), warm(19.58, '°C'))
 })
 
 test('a viewer is not told of jobs', async t => {

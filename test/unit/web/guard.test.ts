@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import net from 'node:net'
 import { test } from 'node:test'
+import { Guard, MAX_BODY_BYTES } from '../../../src/web/guard'
 import type { Route } from '../../../src/web/routes'
 import { until } from '../../lib/gateway'
 import { ask, fakeContext, raw, serve, TOKEN } from './helper'
@@ -167,4 +168,29 @@ test('S9: idle connections beyond the limit give way to new ones', async t => {
   assert.equal((await ask(server, '/health')).status, 200)
   assert.equal((await ask(server, '/api/config')).status, 200)
   await until('most of them are closed', () => closed >= 20)
+})
+
+test('a request is refused for what it is: longer by one byte, another method, a second Host', () => {
+  const guard = new Guard({ host: '127.0.0.1', allowedHosts: [] })
+  const codeOf = (request: Record<string, unknown>): string | undefined => {
+    const headers = { host: 'localhost', ...(request['headers'] as object) }
+    const rawHeaders = Object.entries(headers).flat()
+    try {
+      guard.check({ url: '/', method: 'GET', socket: {}, rawHeaders, ...request, headers } as never)
+    } catch (error) {
+      return (error as { code: string }).code
+    }
+    return undefined
+  }
+  assert.equal(codeOf({}), undefined)
+  const length = (bytes: number) => ({ headers: { 'content-length': `${bytes}` } })
+  assert.equal(codeOf(length(MAX_BODY_BYTES)), undefined)
+  assert.equal(codeOf(length(MAX_BODY_BYTES + 1)), 'BODY_TOO_LARGE')
+  assert.equal(codeOf({ url: `/${'a'.repeat(8191)}` }), undefined)
+  assert.equal(codeOf({ url: `/${'a'.repeat(8192)}` }), 'BAD_REQUEST')
+  const cross = { 'sec-fetch-site': 'cross-site' }
+  for (const method of ['GET', 'HEAD', 'OPTIONS']) assert.equal(codeOf({ method, headers: cross }), undefined, method)
+  for (const method of ['POST', 'PUT', 'DELETE', 'PATCH'])
+    assert.equal(codeOf({ method, headers: cross }), 'CROSS_SITE')
+  assert.equal(codeOf({ rawHeaders: ['Host', 'localhost', 'HOST', 'evil'] }), 'BAD_REQUEST')
 })

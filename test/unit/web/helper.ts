@@ -102,6 +102,7 @@ export function fakeContext(change: Partial<WebContext> = {}): Fake {
     latest: () => [
       {
         device_id: 'pi-shed',
+        state: 'ONLINE',
         t_raw: 1_710_000_000_000,
         sensors: [{ id: 'cpu', status: 'OK', unit: '%', value: 3 }],
         medium: 'local',

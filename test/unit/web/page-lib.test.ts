@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { friendlyScale } from '../../../src/web/page/format'
 import { timeLabels, timeSpace, timeSteps, valueLabels } from '../../../src/web/page/lib/axis'
 import { afterSaving, fits, shownValue, typedValue } from '../../../src/web/page/lib/edits'
 import { EventParser } from '../../../src/web/page/lib/eventparser'
@@ -280,20 +279,6 @@ test('rates are those between two rounds; a new start and a new day give none be
   assert.deepEqual(meter.rates, { readings: 5, acked: 0, sent: 0, bytes: 0 })
   meter.add(status(3, 0, 100, 1), 6000)
   assert.deepEqual(meter.rates, { readings: 5, acked: 0, sent: 0, bytes: 0 })
-})
-
-test('a line of values has one scale, that of its greatest', () => {
-  const scaled = (values: number[], unit: string): [number[], string] => {
-    const scale = friendlyScale(values, unit)
-    return [values.map(value => Number(scale.of(value).toPrecision(6))), scale.unit]
-  }
-  assert.deepEqual(scaled([273.15, 300.15], 'K'), [[0, 27], '°C'])
-  assert.deepEqual(scaled([0.001, 0.25], 'V'), [[1, 250], 'mV'])
-  assert.deepEqual(scaled([101_325, 100_000], 'Pa'), [[1013.25, 1000], 'hPa'])
-  assert.deepEqual(scaled([1024, 1_073_741_824], 'By'), [[9.53674e-7, 1], 'GiB'])
-  assert.deepEqual(scaled([60, 7200], 's'), [[0.0166667, 2], 'h'])
-  assert.deepEqual(scaled([0], 'V'), [[0], 'V'])
-  assert.deepEqual(scaled([3, 4], '1'), [[3, 4], ''])
 })
 
 test('what events brought stands over the last round, the newest of each reading and link', () => {

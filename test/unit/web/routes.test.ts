@@ -178,6 +178,55 @@ test('S10: data routes pass checked parameters on and clamp limit and offset', a
   assert.equal((await ask(server, sensor, { token: false })).status, 401)
 })
 
+test('units=display turns values and units into those for people, everywhere; other units are 400', async t => {
+  const db = new FakeDb()
+  const sensor = { sensor_id: 't', normalized_value: 292.72999999999996, normalized_unit: 'K' }
+  const none = { sensor_id: 'e', normalized_value: null, normalized_unit: null }
+  const packet = { payload_json: { id: 'd', s1_id: 't', s1_u: 'Pa', s1_v: 101_325 } }
+  const bucket = { t: 0, count: 1, min: 101_325, mean: null, max: 0.1 + 0.2 }
+  let units = ['Pa']
+  db.querySensors = async () => ({ ok: true, sensors: [sensor, none] })
+  db.queryPackets = async () => ({ ok: true, packets: [packet] })
+  db.queryPacket = async () => ({ ok: true, packet, sensors: [sensor] })
+  db.queryHistory = async () => ({ ok: true, buckets: [bucket], units })
+  const server = await serve(t, fakeContext({ db, latest: () => [latest] }))
+  const history = '/api/data/history?device_id=d&sensor_id=s&'
+  const paths = ['/api/data/sensors?', '/api/data/packets?', `/api/data/packets/${UUID}?`, history, '/api/dashboard?']
+  const read = async (path: string) => (await ask(server, path)).json as Record<string, unknown>
+  const shownSensor = { ...sensor, normalized_value: 19.58, normalized_unit: '°C' }
+  const shownPacket = { payload_json: { id: 'd', s1_id: 't', s1_u: 'hPa', s1_v: 1013.25 } }
+  const [sensors, packets, one, buckets, dashboard] = await Promise.all(paths.map(path => read(`${path}units=display`)))
+  assert.deepEqual(sensors!.sensors, [shownSensor, none])
+  assert.deepEqual(packets!.packets, [shownPacket])
+  assert.deepEqual([one!.packet, one!.sensors], [shownPacket, [shownSensor]])
+  assert.deepEqual([buckets!.buckets, buckets!.units], [[{ ...bucket, min: 1013.25, max: 0.003 }], ['hPa']])
+  assert.deepEqual((dashboard!.dashboard as { latest: (typeof latest)[] }).latest[0]!.sensors, [
+    { id: 't', status: 'OK', unit: '°C', value: 27 },
+  ])
+  // what has two units stays as it is stored
+  units = ['K', 'Pa']
+  const mixed = await read(`${history}units=display`)
+  assert.deepEqual([mixed.buckets, mixed.units], [[bucket], units])
+  for (const path of paths) {
+    for (const canonical of ['', 'units=canonical']) {
+      const text = JSON.stringify(await read(`${path}${canonical}`))
+      assert.doesNotMatch(text, /°C|hPa/)
+    }
+    const { status, json } = await ask(server, `${path}units=imperial`)
+    assert.deepEqual([status, json.error], [400, 'units must be one of canonical, display'], path)
+  }
+  assert.equal((await ask(server, '/api/events?units=imperial')).status, 400)
+})
+
+const latest = {
+  device_id: 'pi-shed',
+  state: 'ONLINE',
+  t_raw: 1_710_000_000_000,
+  sensors: [{ id: 't', status: 'OK', unit: 'K', value: 300.15 }],
+  medium: 'local',
+  source_aid: 42,
+}
+
 test('what is no integer, is given twice or is badly encoded is 400', async t => {
   const server = await serve(t)
   for (const query of [

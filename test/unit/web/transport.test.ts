@@ -137,9 +137,8 @@ test('a gateway that starts says so and when to ask again, and nothing is change
     throw new OsError('STARTING', 'the gateway is starting')
   }
   const written: string[] = []
-  const gateway = { config: {}, ready: starting } as unknown as Parameters<typeof overHttp>[0]
   const transport = { toggle: () => written.push('toggle'), reload: () => written.push('reload') }
-  const media = overHttp(gateway, transport as never).transport()
+  const media = overHttp({ config: {}, ready: starting, transport } as never).transport()
   const { context } = world({ media, reload: async () => starting(), safeMode: async () => starting() })
   const server = await serve(t, context)
   for (const [path, body] of [

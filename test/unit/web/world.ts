@@ -8,10 +8,11 @@ import { VERBS } from '../../../src/commands'
 import { JobRunner, type JobRunnerOptions } from '../../../src/commands/jobs'
 import { ConfigStore } from '../../../src/config'
 import { DisplayProvider, DisplayRegistry } from '../../../src/display'
+import type { LinkEvent } from '../../../src/gateway/events'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger, type Logger } from '../../../src/lib/logger'
 import { type Role, UserStore } from '../../../src/services/users'
-import type { LatestReadings, WebContext } from '../../../src/web/context'
+import type { LatestReading, WebContext } from '../../../src/web/context'
 import { webConfig } from '../../../src/web/from-gateway'
 import type { WebServer, WebServerOptions } from '../../../src/web/server'
 import { fake } from '../commands/fake'
@@ -72,7 +73,7 @@ export interface World {
   logger: Logger
   /** what plugins were asked to do */
   calls: unknown[][]
-  reading(reading: LatestReadings): void
+  reading(reading: LatestReading): void
   link(name: string): void
   /** one request with JSON; `as` is a session or token, false none */
   send(method: string, path: string, body?: unknown, as?: string | false): Promise<Answer>
@@ -112,8 +113,8 @@ export async function world(
   })
   const registry = new DisplayRegistry()
   registry.register(new Weather())
-  const readings = new Set<(reading: LatestReadings) => void>()
-  const links = new Set<(name: string) => void>()
+  const readings = new Set<(reading: LatestReading) => void>()
+  const links = new Set<(event: LinkEvent) => void>()
   const asked = async (plugin: string, ...call: unknown[]): Promise<void> => {
     if (plugin !== 'port_forwarder') throw new OsError('BAD_REQUEST', 'unknown plugin', { details: { plugin } })
     calls.push([...call, plugin])
@@ -127,7 +128,7 @@ export async function world(
     log: () => logger.recent(),
     logger,
     settings: () => ({ read_only: config.get('web_user.read_only'), management_enabled: true }),
-    reload: async () => ({ changed: [], needs_restart: [] }),
+    reload: async () => ({ changed: [], needs_restart: [] }) as never,
     safeMode: async leave => ({
       active: !leave,
       ...(!leave && { reason: '5 crashes in a row' }),
@@ -201,7 +202,7 @@ export async function world(
       for (const listener of readings) listener(reading)
     },
     link: name => {
-      for (const listener of links) listener(name)
+      for (const listener of links) listener({ name } as never)
     },
     send,
     session: async role => {

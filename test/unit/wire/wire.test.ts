@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
   decodeBase62,
+  decodeInteger,
   encodeBase62,
   encodeInteger,
   readBase62,
@@ -13,7 +14,7 @@ import {
 import { baseCommand, COMMAND, commandName, isData, isSecure, secureCommand } from '../../../src/wire/commands'
 import { crc8, crc16, crc32c, crcBits } from '../../../src/wire/crc'
 import { ByteReader, ByteWriter } from '../../../src/wire/cursor'
-import { readHeader, sealFrame, tsHigh, writeHeader, writeTimeToken } from '../../../src/wire/frame'
+import { readHeader, rekeyFrame, sealFrame, tsHigh, writeHeader, writeTimeToken } from '../../../src/wire/frame'
 import { pyFloat, pyText } from '../../../src/wire/number'
 import { frameSerial, unframeSerial } from '../../../src/wire/serial'
 import { STATE_TOKENS, UNIT_NAMES, UNIT_TOKENS } from '../../../src/wire/symbols'
@@ -228,4 +229,33 @@ test('a frame under five bytes is short; a longer one without its whole header i
   for (let size = 0; size < 5; size++) assert.equal(readHeader(new Uint8Array(size)), 'short')
   for (const size of [5, 11]) assert.equal(readHeader(new Uint8Array(size)), 'incomplete')
   assert.equal((readHeader(new Uint8Array(12)) as { sourceAid: number }).sourceAid, 0)
+})
+
+test('a text that is no Base62 is refused, an empty one and a sign alone too', () => {
+  for (const text of ['', '-', '--1', '1.5', 'é1', 'Ā', '1!'])
+    assert.throws(() => decodeInteger(text), {
+      code: 'BAD_TEXT',
+      message: `not a Base62 number: ${JSON.stringify(text)}`,
+    })
+  assert.throws(() => decodeInteger('!'.repeat(50)), { message: `not a Base62 number: "${'!'.repeat(40)}"` })
+  assert.deepEqual([decodeInteger('-1'), decodeInteger(`1${'0'.repeat(64)}`), decodeBase62('')], [-1n, 0n, 0])
+})
+
+test('a frame goes from plain to enciphered and back, and only with the key it has', () => {
+  const body = Buffer.from('9;D.1.AAAAAAAA|a>K.K:1|')
+  const plain = Buffer.alloc(16 + body.length)
+  const start = writeHeader(plain, 0, COMMAND.DATA_FULL, 9, 1, 1_710_000_000_000)
+  plain.set(body, start)
+  sealFrame(plain, 0, start, start + body.length)
+  const [key, other] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)]
+  const secure = rekeyFrame(plain, null, key)!
+  assert.equal(secure[0], COMMAND.DATA_FULL_SEC)
+  assert.notDeepEqual(Buffer.from(secure.subarray(start, start + body.length)), body)
+  assert.deepEqual(Buffer.from(rekeyFrame(secure, key, null)!), plain)
+  assert.deepEqual(rekeyFrame(rekeyFrame(secure, key, other)!, other, key), secure)
+  assert.equal(rekeyFrame(secure, other, null), null)
+  assert.equal(rekeyFrame(secure, null, null), null, 'enciphered is not plain')
+  assert.equal(rekeyFrame(plain.subarray(0, 8), null, key), null)
+  plain[plain.length - 1]! ^= 1
+  assert.equal(rekeyFrame(plain, null, key), null, 'a wrong CRC-16')
 })

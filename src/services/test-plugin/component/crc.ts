@@ -1,8 +1,8 @@
 // Checksums: the published check values, ranges and seeds, and that a flipped bit is seen.
+
 import assert from 'node:assert/strict'
-import { crc8, crc16, crc32c, crcBits } from '../../../wire/crc'
-import { readHeader, sealFrame, writeHeader } from '../../../wire/frame'
 import type { Check } from '../checks'
+import { crc8, crc16, crc32c, crcBits, readHeader, sealFrame, writeHeader } from '../program'
 
 const NINE = Buffer.from('123456789')
 

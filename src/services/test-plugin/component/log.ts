@@ -1,10 +1,12 @@
 // The flash log in a folder of its own: what was written is read again, a half-written end is cut, damage is named.
+
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { FlashLog, type FlashLogOptions, verify } from '../../../log'
+import type { FlashLogOptions } from '../../../log'
 import type { Fact } from '../../../pipeline/fact'
 import type { Check } from '../checks'
+import { FlashLog, verify } from '../program'
 
 const FACTS = 200
 const T0 = 1_710_000_000_000

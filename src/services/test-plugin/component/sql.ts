@@ -1,8 +1,9 @@
 // The SQL view over a log of its own, in its worker thread: counts, pages, one packet with its sensors, filters.
+
 import assert from 'node:assert/strict'
 import type { FlashLog } from '../../../log'
-import { Database } from '../../../storage'
 import type { Check } from '../checks'
+import { Database } from '../program'
 import { testFact, withLog } from './log'
 
 const FACTS = 120

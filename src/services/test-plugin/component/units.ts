@@ -1,8 +1,8 @@
 // Units: known laws, what is refused, and that every canonical unit comes back from the wire as it went.
+
 import assert from 'node:assert/strict'
-import { resolve } from '../../../units/canonical'
-import { wireUnits } from '../../../units/wire'
 import type { Check } from '../checks'
+import { resolve, wireUnits } from '../program'
 
 /** what people write, its canonical unit, and what 1 of it is there */
 const LAWS: readonly (readonly [unit: string, canonical: string, one: number])[] = [

@@ -1,14 +1,15 @@
 // The integration run: a node sends over UDP to a second process of this program, which receives, logs and answers queries; all
 // on the loopback, in a temporary folder. Each step is a check; one that fails shows in those that build on it too.
+
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { exportFacts, verify } from '../../../log'
 import type { NodeBase } from '../../../node/node'
 import type { Reading } from '../../../pipeline/fact'
 import type { DeviceList, PacketDetail, PacketList, SensorList } from '../../../storage'
 import { type Check, type Outcome, outcome, type RunOptions, runChecks } from '../checks'
+import { exportFacts, verify } from '../program'
 import { pause, Server } from './server'
 
 export type NodeClass = new (configPath: string | null) => NodeBase

@@ -1,11 +1,12 @@
 // A receiving gateway of the integration run: the program's own file as `os-node serve`, in a temporary folder, on free ports
 // of the loopback. It ends with the one that started it, however that ends.
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { OsError } from '../../../lib/errors'
+import { OsError } from '../program'
 
 const START_MS = 20_000
 const STOP_MS = 10_000

@@ -1,10 +1,10 @@
 // What happens to a packet after it was made: nothing (core), it is decoded and compared in this process (e2e_inproc), or it
 // goes over UDP on the loopback first (e2e_loopback). A packet that does not come back within two seconds is lost and counts
 // as failed; so few are under way at once that the kernel's buffers hold them.
+
 import { createSocket, type Socket } from 'node:dgram'
-import { Receiver } from '../../../pipeline/receiver'
-import { readU32 } from '../../../wire/frame'
 import { ucum } from '../cores'
+import { Receiver, readU32 } from '../program'
 import type { ChainMode } from './options'
 import { isSame } from './readings'
 

@@ -1,7 +1,8 @@
 // A worker thread or child process of a stress run: gets its job, says when it is ready, starts when it is told, gives its
 // results. It ends with the one that started it.
+
 import { parentPort } from 'node:worker_threads'
-import { asOsError } from '../../../lib/errors'
+import { asOsError } from '../program'
 import { type FromChild, type Job, type Runner, runJob, type ToChild } from './runners'
 
 /** `script`: the file of the program, for threads of a process. */

@@ -1,6 +1,7 @@
 // What a stress run is told (specification, "run_stress"): names, defaults and bounds, for the method and the command alike.
-import { OsError } from '../../../lib/errors'
+
 import type { OptionSpec } from '../../contract'
+import { OsError } from '../program'
 
 /** How far a packet goes: encoded only, decoded and compared in the process too, or over UDP on the loopback in between. */
 export const CHAIN_MODES = ['core', 'e2e_inproc', 'e2e_loopback'] as const

@@ -2,10 +2,11 @@
 // on command (so that all start at once) and gives its results; a thread or process that dies is the error of its shares.
 //
 // Threads and processes run the program's own file again; main hands them to stress/child.ts.
+
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
-import { OsError } from '../../../lib/errors'
 import type { CoreTable } from '../cores'
+import { OsError } from '../program'
 import { ROLE_VARIABLE, STRESS_ROLE } from '../role'
 import { prepareShare, type Share, type ShareResult } from './share'
 

@@ -1,10 +1,10 @@
 // The work of one thread: lanes that take turns on one core, each a source of its own (AID) with its devices. Plain data goes
 // in and comes out, so that a share runs here, in a thread or in another process alike.
-import { asOsError } from '../../../lib/errors'
+
 import type { Core } from '../../../pipeline/core'
-import { readHeader } from '../../../wire/frame'
 import { breathe } from '../checks'
 import { BUILT_IN_CORES, type CoreTable, coreMaker } from '../cores'
+import { asOsError, readHeader } from '../program'
 import { openChain, type Tally } from './chain'
 import { Histogram, type HistogramParts } from './histogram'
 import type { ChainMode } from './options'

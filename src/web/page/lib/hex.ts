@@ -1,5 +1,6 @@
 // A packet as bytes → its fields, for the eye: which bytes are what, and whether both checksums fit. Values inside the body
 // are the gateway's to decode. Nothing here throws: bytes that are no packet get a problem.
+import { counted } from '../../../lib/counted'
 import { commandName, isData, isSecure } from '../../../wire/commands'
 import { crc8, crc16 } from '../../../wire/crc'
 
@@ -58,7 +59,7 @@ const rest = (bytes: Uint8Array, start: number): HexField => ({
   name: 'REST',
   start,
   end: bytes.length,
-  text: `${bytes.length - start} bytes`,
+  text: counted(bytes.length - start, 'byte'),
 })
 
 function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
@@ -80,7 +81,7 @@ function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
   fields.push({ name: 'TS', start: tid + 1, end: tid + 7, text: time(number(bytes, tid + 1, tid + 7)) })
   const body = bytes.subarray(tid + 7, end)
   const secret = isSecure(cmd)
-  const shown = secret ? `${body.length} bytes, encrypted` : readable(body)
+  const shown = secret ? `${counted(body.length, 'byte')}, encrypted` : readable(body)
   fields.push({ name: 'BODY', start: tid + 7, end, text: body.length === 0 ? 'empty' : shown })
   // the CRC-8 is that of the plain body, which an encrypted frame does not show
   const good8 = secret || crc8(body) === bytes[end]

@@ -1,7 +1,8 @@
 // Pieces every view is made of. Text of a device or of the gateway only ever becomes a text node.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
-import { friendly, sparkline } from '../format'
+import { numberText, type Scale, valueText } from '../../../units/display'
+import { sparkline } from '../format'
 import type { ApiError } from '../lib/api'
 import type { Resource } from '../lib/resource'
 
@@ -130,11 +131,11 @@ export function Choice<T extends string>({
   )
 }
 
-/** A canonical value in everyday units; the canonical one is in the tooltip. */
-export function Value({ value, unit }: { value: number | null; unit: string }) {
-  const text = friendly(value, unit)
+/** A canonical value in everyday units, those of `scale` where several values share them; the canonical one is in the tooltip. */
+export function Value({ value, unit, scale }: { value: number | null; unit: string; scale?: Scale }) {
+  const text = value === null ? { value: '—', unit: '' } : valueText(value, unit, scale)
   return (
-    <span title={text.canonical}>
+    <span title={value === null ? 'no value' : `${numberText(value)} ${unit}`.trim()}>
       <span class="value">{text.value}</span> {text.unit !== '' && <span class="unit">{text.unit}</span>}
     </span>
   )

@@ -2,6 +2,7 @@
 // cannot see it; the table beside it has the numbers.
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
+import { numberText } from '../../../units/display'
 import { timeLabels, timeSpace, timeSteps, valueLabels } from '../lib/axis'
 import type { Line } from '../lib/stored'
 import { onColours } from '../lib/theme'
@@ -39,7 +40,7 @@ function options(width: number, unit: string, range: () => [number, number]): uP
   }
   const span = (): number => range()[1] - range()[0]
   const value = (_: uPlot, value: number | null): string =>
-    value == null ? '—' : `${value.toLocaleString('en', { maximumFractionDigits: 4 })} ${unit}`.trim()
+    value == null ? '—' : `${numberText(value)} ${unit}`.trim()
   const edge: uPlot.Series = { stroke: 'transparent', points: { show: false }, value }
   return {
     width,

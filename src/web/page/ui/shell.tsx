@@ -2,7 +2,7 @@
 // came to. On a phone the navigation is a bar at the foot with the first four views and a panel for the rest.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { duration } from '../format'
+import { duration } from '../../../units/display'
 import { askNow, live } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useSeconds } from '../lib/resource'

@@ -1,4 +1,5 @@
 // Any JSON as nested lists, lists of rows as tables; long ones are closed at first.
+import { numberText } from '../../../units/display'
 import { momentText } from '../format'
 
 const OPEN_UP_TO = 12
@@ -9,11 +10,16 @@ const isInner = (value: unknown): value is object => typeof value === 'object' &
 
 function plain(value: unknown, name: string): string {
   if (value === null || value === undefined) return '—'
-  return value === '' ? '(empty)' : (momentText(name, value) ?? String(value))
+  if (value === '') return '(empty)'
+  return momentText(name, value) ?? (typeof value === 'number' ? numberText(value) : String(value))
 }
 
 const cellText = (value: unknown, name: string): string =>
-  Array.isArray(value) ? value.join(', ') || '—' : value === undefined ? '' : plain(value, name)
+  Array.isArray(value)
+    ? value.map(item => plain(item, name)).join(', ') || '—'
+    : value === undefined
+      ? ''
+      : plain(value, name)
 
 /** Rows whose cells are single values, or short lists of them. */
 const isRows = (value: object): value is readonly Row[] =>

@@ -1,5 +1,6 @@
 // Any packet in hex: its bytes and fields side by side at once, its values by the gateway, which knows the templates.
 import { useState } from 'preact/hooks'
+import { numberText } from '../../../units/display'
 import { parseHex, parts, toHex } from '../lib/hex'
 import { executeJson } from '../lib/jobs'
 import { may } from '../lib/session'
@@ -46,7 +47,7 @@ export function ReadingsTable({ fact }: { fact: Readonly<Record<string, unknown>
                 <Value value={value} unit={unit} />
               </td>
               <td class="mono break">
-                {value ?? '—'} {unit}
+                {value === null ? '—' : numberText(value)} {unit}
               </td>
               <td>{status}</td>
             </tr>

@@ -1,7 +1,8 @@
 // The history of one sensor: a plot over a chosen range, its least, mean and greatest value (of all values: the
 // gateway sums them up), and the newest readings as a table. Where nothing is stored, what was seen since the page was opened.
 import { useEffect, useState } from 'preact/hooks'
-import { counted, friendlyScale } from '../format'
+import { type Scale, scaled, scaleOf } from '../../../units/display'
+import { counted } from '../format'
 import { type ApiError, asApiError, get, query } from '../lib/api'
 import { history, live, now } from '../lib/live'
 import { useStore } from '../lib/observable'
@@ -67,7 +68,13 @@ function unitOf(device: string, sensor: string): string | undefined {
   return of?.sensors.find(({ id }) => id === sensor)?.unit
 }
 
-function Numbers({ statistics, newest, unit }: { statistics: Statistics; newest: number | null; unit: string }) {
+interface Shown {
+  readonly unit: string
+  /** all values of a sensor share it */
+  readonly scale: Scale
+}
+
+function Numbers({ statistics, newest, unit, scale }: { statistics: Statistics; newest: number | null } & Shown) {
   const facts: [string, number | null][] = [
     ['Latest', newest],
     ['Min', statistics.min],
@@ -81,7 +88,7 @@ function Numbers({ statistics, newest, unit }: { statistics: Statistics; newest:
           <dt>{label}</dt>
           <dd>
             <p class="reading">
-              <Value value={value} unit={unit} />
+              <Value value={value} unit={unit} scale={scale} />
             </p>
           </dd>
         </div>
@@ -120,10 +127,10 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
   const statistics = statisticsOf(values, seen, from)
   const changed = values.units.length > 1
   const unit = changed ? '' : values.units[0] || unitOf(device, sensor) || ''
-  const scale = friendlyScale([statistics?.min ?? 0, statistics?.max ?? 0], unit)
-  const scaled = (v: number | null): number | null => (v === null ? null : scale.of(v))
+  const scale = scaleOf(unit, Math.max(Math.abs(statistics?.min ?? 0), Math.abs(statistics?.max ?? 0)))
+  const drawn = (v: number | null): number | null => (v === null ? null : scaled(v, scale))
   const { t, mean, min, max } = lineOf(values, seen, from)
-  const line = { t, mean: mean.map(scaled), min: min.map(scaled), max: max.map(scaled) }
+  const line = { t, mean: mean.map(drawn), min: min.map(drawn), max: max.map(drawn) }
   const total = values.buckets.reduce((sum, { count }) => sum + count, 0)
   return (
     <div class="stack">
@@ -151,7 +158,7 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
           {error && `Stored values are not available (${error.message}). Shown: values since this page was opened.`}
         </p>
       </Card>
-      {statistics && <Numbers statistics={statistics} newest={rows[0]?.v ?? null} unit={unit} />}
+      {statistics && <Numbers statistics={statistics} newest={rows[0]?.v ?? null} unit={unit} scale={scale} />}
       {rows.length > 0 && (
         <Card title="Latest values">
           <div class="scroll">
@@ -169,7 +176,7 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
                   <tr key={t}>
                     <td>{new Date(t * 1000).toLocaleString()}</td>
                     <td class="number">
-                      <Value value={v} unit={unit} />
+                      <Value value={v} unit={unit} scale={scale} />
                     </td>
                   </tr>
                 ))}

@@ -1,5 +1,6 @@
 // How the gateway is: what needs somebody first, then throughput, loss, flash and time, then every link.
-import { age, bytes, counted, duration, notices, number } from '../format'
+import { bytes, bytesText, duration } from '../../../units/display'
+import { age, counted, notices, number } from '../format'
 import { live, meter, now } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useSeconds } from '../lib/resource'
@@ -12,11 +13,6 @@ const WAYS: Record<string, string> = {
   best_effort: 'best effort',
   probing: 'probing the peer',
   silent: 'no answer',
-}
-
-const size = (value: number): string => {
-  const text = bytes(value)
-  return `${text.value} ${text.unit}`
 }
 
 const sum = (counts: readonly (number | undefined)[]): number => counts.reduce<number>((all, n) => all + (n ?? 0), 0)
@@ -120,7 +116,7 @@ function Facts({ status }: { status: Status }) {
         value={stored.value}
         unit={stored.unit}
         line={meter.lines.bytes}
-        note={`${size(log.bytes_written_today)} written today · ${number(notSafe)} not yet on flash`}
+        note={`${bytesText(log.bytes_written_today)} written today · ${number(notSafe)} not yet on flash`}
         state={log.state && log.state !== 'ok' ? 'bad' : undefined}
       />
       <Fact
@@ -140,7 +136,7 @@ function Facts({ status }: { status: Status }) {
           label="Memory"
           value={bytes(guard.rss).value}
           unit={bytes(guard.rss).unit}
-          note={`of ${size(guard.limit)} · event loop ${number(guard.lag_p99_ms ?? 0)} ms`}
+          note={`of ${bytesText(guard.limit)} · event loop ${number(guard.lag_p99_ms ?? 0)} ms`}
           state={guard.level === 'normal' ? undefined : 'warn'}
         />
       )}

@@ -1,6 +1,7 @@
 // The stored packets, filtered and page by page; one packet with its readings and as bytes on the wire; and a place to take
 // any packet in hex apart.
-import { friendly, number } from '../format'
+import { readingText } from '../../../units/display'
+import { number } from '../format'
 import { query } from '../lib/api'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
@@ -27,8 +28,8 @@ function summary(payload: Record<string, unknown>): { text: string; more: number
     count++
     if (parts.length >= VALUES_SHOWN) continue
     const value = payload[`s${n}_v`]
-    const text = friendly(typeof value === 'number' ? value : null, String(payload[`s${n}_u`] ?? ''))
-    parts.push(`${payload[`s${n}_id`]} ${text.value}${text.unit ? ` ${text.unit}` : ''}`)
+    const text = readingText(typeof value === 'number' ? value : null, String(payload[`s${n}_u`] ?? ''))
+    parts.push(`${payload[`s${n}_id`]} ${text}`)
   }
   return { text: parts.join(' · '), more: count - parts.length }
 }

@@ -1,5 +1,6 @@
 // Service plugins: load, start, stop, enable at the start of the gateway, and their own commands.
 import { useState } from 'preact/hooks'
+import { counted } from '../format'
 import { type ApiError, asApiError, call } from '../lib/api'
 import { useResource } from '../lib/resource'
 import { say, sayError } from '../lib/say'
@@ -121,7 +122,7 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
               running === undefined ? '' : running ? 'running' : 'stopped',
               mounted ? 'mounted' : '',
               loaded ? 'loaded' : '',
-              failures > 0 ? `${failures} failures` : '',
+              failures > 0 ? counted(failures, 'failure') : '',
             ]
               .filter(Boolean)
               .join(' · ')}

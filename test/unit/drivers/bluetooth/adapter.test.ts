@@ -97,7 +97,7 @@ test('silence: scan anew, then reset, then open anew, each after the same time; 
   assert.deepEqual(took(), ['open', 'scan'])
   await timers.advance(10_000)
   assert.deepEqual(took(), ['stop', 'scan'])
-  assert.match(told.at(-1)!, /nothing heard for 10 s/)
+  assert.match(told.at(-1)!, /no advertisement for 10 s/)
   await timers.advance(10_000)
   assert.deepEqual(took(), ['reset', 'scan'])
   await timers.advance(10_000)

@@ -103,7 +103,7 @@ test('what is said of a bus names the counters, and what to do', () => {
   assert.equal(complaint('can0', 'unknown', link), '')
   assert.match(
     complaint('can0', 'error-passive', link),
-    /error-passive \(128 transmit and 3 receive errors\): check wiring/,
+    /error-passive \(transmit errors 128, receive errors 3\): check wiring/,
   )
   assert.equal(complaint('can0', 'bus-off', link), 'can0 is bus-off; the kernel restarts it after 100 ms')
   assert.match(

@@ -325,9 +325,9 @@ test('the bus is shown beside what is missing, and a source whose bus is back is
   })
   bus.state = { state: 'error-passive', tx_errors: 128 }
   const { source, degraded, timers } = await world({ match: 'Coolant' }, DBC, bus)
-  assert.match(degraded.at(-1)!, /^can0 is error-passive \(128 transmit/)
+  assert.match(degraded.at(-1)!, /^can0 is error-passive \(transmit errors 128/)
   await source.read()
-  assert.match(degraded.at(-1)!, /^can0 is error-passive .*; 1 of 1 sensors: Coolant was not heard yet$/)
+  assert.match(degraded.at(-1)!, /^can0 is error-passive .*; 1 of 1 sensor: Coolant was not heard yet$/)
   bus.arrive([291, '0000000000000000'])
   await source.read()
   assert.match(degraded.at(-1)!, /^can0 is error-passive [^;]*$/)
@@ -350,7 +350,7 @@ test('frames that came too fast are counted and told for a minute, with what to 
   assert.equal(degraded.at(-1), '')
   bus.dropped = 7
   await source.read()
-  assert.match(degraded.at(-1)!, /^7 frames of can0 came faster than they were read; choose fewer signals/)
+  assert.match(degraded.at(-1)!, /^7 frames of can0 not read in time; choose fewer signals/)
   assert.equal(source.counters.dropped, 7)
   clock.advance(61_000)
   await source.read()

@@ -13,10 +13,12 @@ import {
   packetSnr,
   powerRegisters,
 } from '../../../../drivers/lora/modem'
+import { MOST_WAITING, SendQueue } from '../../../../drivers/lora/queue'
 import { bandOf, bandsOf, REGIONS, type Region, usualFrequency } from '../../../../drivers/lora/region'
 import { REG } from '../../../../drivers/lora/registers'
 import { type ErrorCode, OsError } from '../../../../src/lib/errors'
 import { checkOptions } from '../../../../src/links/driver-options'
+import { COMMAND } from '../../../../src/wire/commands'
 
 const settings = (raw: Record<string, unknown> = {}): LoraOptions =>
   checkOptions(loraOptions, raw, 'test') as LoraOptions
@@ -254,4 +256,50 @@ test('above 17 dBm the chip itself sends 1 % of an hour at most, whatever the la
   assert.deepEqual(limits({ region: 'US915', fixed_channel_allowed: true }), ['400/20000', '36000/3600000'])
   assert.deepEqual(limits({ frequency_hz: 869_525_000 }), ['36000/3600000'], 'of the 10 % of this band')
   assert.deepEqual(limits({ frequency_hz: 864_000_000, power_dbm: 18, antenna_gain_dbi: -5 }), ['3600/3600000'])
+})
+
+test('the queue: a newer answer takes the place of an older one of its epoch, others keep theirs; both lists are bounded', async () => {
+  const queue = new SendQueue()
+  const answerOf = (epoch: number, cum: number): Uint8Array => {
+    const bytes = Buffer.alloc(17)
+    bytes[0] = COMMAND.HANDSHAKE_ACK
+    bytes.writeUInt32BE(epoch, 3)
+    bytes.writeUInt32BE(cum, 7)
+    return bytes
+  }
+  const sent: [string, boolean][] = []
+  const add = (name: string, packet: Uint8Array, now = 0): void =>
+    void queue.add(packet, now).then(went => void sent.push([name, went]))
+  const settled = async (): Promise<[string, boolean][]> => {
+    await new Promise(setImmediate)
+    return sent.splice(0)
+  }
+  add('one', answerOf(1, 1))
+  add('other', answerOf(2, 1))
+  add('newer', answerOf(1, 2))
+  assert.deepEqual(await settled(), [['one', false]])
+  assert.equal(queue.length, 2)
+  assert.equal(queue.peek()!.packet[10], 2, 'in the place of the older')
+  add('plain ACK', Buffer.of(COMMAND.HANDSHAKE_ACK, 0, 0))
+  add('again', Buffer.of(COMMAND.HANDSHAKE_ACK, 0, 0))
+  assert.equal(queue.length, 4, 'not of the exchange: each is one')
+  for (let k = queue.length; k < MOST_WAITING; k++) add('pong', Buffer.of(COMMAND.PONG, 0, k))
+  assert.deepEqual(await settled(), [])
+  add('one too many', Buffer.of(COMMAND.PONG, 1, 0))
+  assert.deepEqual(await settled(), [['newer', false]], 'the oldest answer goes')
+  for (let k = 0; k <= MOST_WAITING; k++) add(`data ${k}`, Buffer.of(COMMAND.DATA_FULL, k))
+  assert.deepEqual(await settled(), [[`data ${MOST_WAITING}`, false]], 'a packet too many is refused')
+  assert.equal(queue.isAnswer(queue.peek()!), true)
+  assert.equal(queue.expire(29_999), 0)
+  assert.equal(queue.expire(30_000), MOST_WAITING)
+  assert.equal(queue.isAnswer(queue.peek()!), false)
+  assert.equal((await settled()).length, MOST_WAITING)
+  queue.done(queue.peek()!, true)
+  assert.deepEqual(await settled(), [['data 0', true]])
+  assert.equal(queue.expire(59_999), 0)
+  assert.equal(queue.expire(60_000), MOST_WAITING - 1)
+  assert.equal(queue.peek(), null)
+  add('last', Buffer.of(COMMAND.PONG))
+  queue.clear()
+  assert.equal(queue.length, 0)
 })

@@ -5,7 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { Idle } from '../../../../src/gateway/uplink/idle'
+import { Channel } from '../../../../src/gateway/uplink/channel'
+import type { Item } from '../../../../src/gateway/uplink/lane'
 import { Uplink, type UplinkSettings } from '../../../../src/gateway/uplink/uplink'
 import { ManualClock, systemClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
@@ -162,19 +163,44 @@ test('a peer configured best_effort is not probed, and its packets count as sent
   assert.equal(uplink.status().acked, 0)
 })
 
-test('waiting for nothing on its way ends when that is so, at the latest after its limit, and leaves no timer', async () => {
+test('a handover waits until nothing is in flight, at the latest until its limit, and leaves no timer', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
-  const idle = new Idle(timers)
-  idle.settle()
+  let taken: (good: boolean) => void = () => undefined
+  const far = Object.assign(new FarEnd('UDP', 'nothing'), { send: () => new Promise(done => (taken = done)) })
+  const delivered: number[] = []
+  const channel = new Channel(
+    { delivery: 'best_effort' },
+    {
+      ...{ medium: far as Medium, clock, timers, logger: silentLogger, client: new SecureClient({ clock }) },
+      ...{ encoders: { opened: () => undefined } as never, nextSeq: () => 1, randomEpoch: () => 99, now: () => 0 },
+      ...{ degraded: () => undefined, lost: reason => assert.fail(reason), onControl: () => false },
+    },
+    { delivered: ({ seq }: Item) => delivered.push(seq) } as never,
+  )
+  channel.opened()
+  await channel.drained(100)
+  assert.equal(timers.pending, 0)
+  const send = (seq: number): Promise<unknown> => {
+    channel.take(Uint8Array.of(1, 2), { seq } as Item, 2)
+    return channel.send(clock.mono())
+  }
+  const first = send(1)
+  assert.deepEqual([channel.inFlight, channel.room], [1, false])
   let done = 0
-  void idle.wait(100).then(() => done++)
+  void channel.drained(100).then(() => done++)
   await timers.advance(99)
   assert.equal(done, 0)
   await timers.advance(1)
   assert.equal(done, 1)
-  void idle.wait(100).then(() => done++)
-  idle.settle()
+  void channel.drained(100).then(() => done++)
+  taken(true)
+  await first
   await timers.advance(0)
-  assert.deepEqual([done, timers.pending], [2, 0])
+  assert.deepEqual([done, delivered, timers.pending], [2, [1], 0])
+  void send(2)
+  void channel.drained(100).then(() => done++)
+  channel.closed()
+  await timers.advance(0)
+  assert.deepEqual([done, channel.inFlight, timers.pending], [3, 0, 0])
 })

@@ -19,6 +19,7 @@ function world({ largest = 100 } = {}) {
   const warnings: string[] = []
   const did: string[] = []
   const state = { bytes: 50, error: undefined as Error | undefined, allowed: true, ready: true, cmd: 0x3f }
+  const identity = { assigned: true, assignedId: 5 }
   const packed = () => {
     if (state.error) throw state.error
     return { size: state.bytes, bytes: new Uint8Array(state.bytes), cmd: state.cmd }
@@ -48,7 +49,7 @@ function world({ largest = 100 } = {}) {
       sentPlain: () => did.push('plain'),
       ackedPlain: () => did.push('plain acked'),
     } as never,
-    identity: { assigned: true, assignedId: 5 } as never,
+    identity: identity as never,
     logger: {
       ...silentLogger,
       error: (line: string) => void errors.push(line),
@@ -61,7 +62,7 @@ function world({ largest = 100 } = {}) {
     for (let seq = packer.nextRefused(); seq > 0; seq = packer.nextRefused()) seqs.push(seq)
     return seqs
   }
-  return { packer, state, errors, warnings, did, refusedSeqs }
+  return { packer, state, identity, errors, warnings, did, refusedSeqs }
 }
 
 test('an own fact goes under the current id, a relayed one as FULL under its own; each tells the session of plaintext', () => {
@@ -78,12 +79,15 @@ test('an own fact goes under the current id, a relayed one as FULL under its own
 })
 
 test('a record goes when its TIDs are safe, which only own AIDs must wait for, and its session lets it', () => {
-  const { packer, state, did } = world()
+  const { packer, state, identity, did } = world()
   const may = (medium: string, aid: number): boolean => packer.mayGo({ medium, fact: item(1, { aid }).fact } as never)
   assert.deepEqual([may('local', 99), may('udp', 7), may('udp', 5), may('udp', 13)], [true, true, true, false])
   assert.deepEqual(did, ['ready 5', 'ready 5'])
   state.ready = false
   assert.deepEqual([may('local', 5), may('udp', 7), may('udp', 5)], [false, true, false])
+  state.ready = true
+  identity.assigned = false
+  assert.deepEqual([may('local', 5), may('udp', 7)], [false, true], 'own facts wait for an id')
 })
 
 test('a refused record goes again three times, oldest first, and waits for its key', () => {
@@ -94,8 +98,11 @@ test('a refused record goes again three times, oldest first, and waits for its k
   assert.equal(packer.nextRefused(), 0)
   state.allowed = true
   assert.deepEqual(refusedSeqs(), [1, 2])
-  packer.packAgain(item(1), 100, true)
-  assert.deepEqual(did, ['sent 1 50'], 'a second refusal is recognised')
+  const [recalled, unanswered] = [item(1, { local: true, aid: 99 }), item(2, { local: true, aid: 99 })]
+  packer.packAgain(recalled, 100, true)
+  packer.packAgain(unanswered, 100, false)
+  assert.deepEqual([recalled.fact.aid, unanswered.fact.aid], [5, 99], 'what is on its way keeps its id')
+  assert.deepEqual(did, ['sent 1 50', 'sent 0 50'], 'a second refusal is recognised')
   for (let k = 0; k < 5; k++) packer.refused(refusal(1))
   assert.equal(refusedSeqs().length, 2, 'three times in all')
   packer.refused(refusal(0))

@@ -80,6 +80,10 @@ test('after a rewind what was on its way goes again as a new item; the answer to
   assert.equal(queue.cursor, 0)
   for (const item of again) queue.settle(item)
   assert.equal(queue.cursor, 3)
+  const other = world(2, [2])
+  assert.equal(other.queue.next(other.want())!.seq, 2)
+  other.queue.rewind()
+  assert.deepEqual(seqs(take(other.queue, other.want())), [2, 1], 'an alarm without an answer is first again')
 })
 
 test('an oversized fact is passed by the cursor, kept over a restart, and goes to an uplink that carries more', () => {

@@ -29,14 +29,14 @@ test('the first carries, the next takes over after 5 s and gives it back after a
     }
   }
   await ticks(5)
-  assert.equal(w.uplinks.carrying?.name, 'one')
+  assert.equal(w.uplinks.active?.name, 'one')
   assert.equal(dataSent(w, 'two'), 0)
 
   w.road('one').unplug()
   await ticks(3)
-  assert.equal(w.uplinks.carrying?.name, 'one', 'a short loss moves nothing')
+  assert.equal(w.uplinks.active?.name, 'one', 'a short loss moves nothing')
   await ticks(4)
-  assert.equal(w.uplinks.carrying?.name, 'two')
+  assert.equal(w.uplinks.active?.name, 'two')
   assert.match(w.uplinks.forwarding().reason!, /^one is (down|opening)/)
   assert.equal(w.uplinks.status()['two']!.carrying, true)
   await ticks(10)
@@ -44,9 +44,9 @@ test('the first carries, the next takes over after 5 s and gives it back after a
 
   w.road('one').dead = false
   await ticks(40)
-  assert.equal(w.uplinks.carrying?.name, 'two', 'not before it was stable')
+  assert.equal(w.uplinks.active?.name, 'two', 'not before it was stable')
   await ticks(90)
-  assert.equal(w.uplinks.carrying?.name, 'one')
+  assert.equal(w.uplinks.active?.name, 'one')
   assert.equal(w.uplinks.forwarding().reason, undefined)
   const before = dataSent(w, 'two')
   await ticks(5)
@@ -63,11 +63,11 @@ test('a peer that goes silent loses its place too, and what it had not answered 
   for (let k = 0; k < 20; k++) w.fact()
   await w.run(1000)
   w.road('one').cut = true
-  for (let k = 0; k < 900 && w.uplinks.carrying?.name !== 'two'; k++) {
+  for (let k = 0; k < 900 && w.uplinks.active?.name !== 'two'; k++) {
     w.fact()
     await w.run(100, 50)
   }
-  assert.equal(w.uplinks.carrying?.name, 'two')
+  assert.equal(w.uplinks.active?.name, 'two')
   await w.run(2000)
   assert.deepEqual(w.arrived, w.logged)
   assert.equal(w.uplinks.status()['two']!.delivery, 'acked')
@@ -80,14 +80,14 @@ test('given back by one that has just gone silent: what it had on its way goes a
   w.road('one').unplug()
   w.fact()
   await w.run(3000)
-  assert.equal(w.uplinks.carrying?.name, 'two')
+  assert.equal(w.uplinks.active?.name, 'two')
   w.road('one').dead = false
   while (!w.uplinks.list[0]!.usable) await w.run(100)
   await w.run(3000)
   w.road('two').cut = true
   for (let k = 0; k < 10; k++) w.fact()
   await w.run(8000)
-  assert.equal(w.uplinks.carrying?.name, 'one')
+  assert.equal(w.uplinks.active?.name, 'one')
   assert.deepEqual(w.arrived, w.logged)
   assert.equal(w.uplinks.backlog, 0)
 })
@@ -218,10 +218,10 @@ test('hot reload: what did not change keeps its connection; the carrying one is 
   const applied = await w.apply({ name: 'c' }, { name: 'b', entry: { full_every: 50 } }, { name: 'a' })
   assert.deepEqual(applied, { added: ['c'], removed: [], changed: ['b'], kept: ['a'] })
   assert.equal(w.road('a').opens, 1)
-  assert.equal(w.uplinks.carrying?.name, 'a', 'until the new first one was stable')
+  assert.equal(w.uplinks.active?.name, 'a', 'until the new first one was stable')
   for (let k = 0; k < 10; k++) w.fact()
   await w.run(70_000, 100)
-  assert.equal(w.uplinks.carrying?.name, 'c')
+  assert.equal(w.uplinks.active?.name, 'c')
   const pending = w.apply({ name: 'b', entry: { full_every: 50 } })
   for (let k = 0; k < 10; k++) w.fact()
   await w.run(20_000, 100)
@@ -237,7 +237,7 @@ test('without uplinks the stand-in carries with a cursor of its own; the first r
   for (let k = 0; k < 10; k++) w.fact()
   await w.run(3000)
   assert.equal(w.arrived.length, 10)
-  assert.equal(w.uplinks.carrying?.name, 'loopback')
+  assert.equal(w.uplinks.active?.name, 'loopback')
   await w.apply({ name: 'real' })
   assert.equal(w.standIns, 0)
   w.startServer()
@@ -304,7 +304,7 @@ test('a fact too large for the one that carries waits for a larger one, over a r
   await w.run(500)
   w.road('wide').unplug()
   await w.run(3000)
-  assert.equal(w.uplinks.carrying?.name, 'tiny')
+  assert.equal(w.uplinks.active?.name, 'tiny')
   const large: number[] = []
   for (let k = 0; k < 40; k++) {
     if (k % 4 === 0) large.push(w.fact(9, 'OK', 8).tRaw)
@@ -327,14 +327,14 @@ test('a fact too large for the one that carries waits for a larger one, over a r
     w.fact()
     await w.run(500)
   }
-  assert.equal(w.uplinks.carrying?.name, 'tiny')
+  assert.equal(w.uplinks.active?.name, 'tiny')
   assert.equal(status().aside, 10)
   w.road('wide').dead = false
   for (let k = 0; k < 200; k++) {
     w.fact()
     await w.run(500, 50)
   }
-  assert.equal(w.uplinks.carrying?.name, 'wide')
+  assert.equal(w.uplinks.active?.name, 'wide')
   assert.deepEqual([status().backlog, status().aside], [0, undefined])
   assert.deepEqual([...new Set(w.arrived)], w.logged)
   assert.ok(w.receive.counters.duplicates < 20, `${w.receive.counters.duplicates} went twice`)
@@ -355,7 +355,7 @@ test('a fact too large for the one that carries goes over a larger one beside it
     await w.run(100)
   }
   await w.run(3000)
-  assert.equal(w.uplinks.carrying?.name, 'tiny')
+  assert.equal(w.uplinks.active?.name, 'tiny')
   assert.deepEqual(w.arrived, w.logged)
   assert.equal(w.uplinks.backlog, 0)
   const { wide, wider } = w.uplinks.status() as Record<string, { acked: number }>
@@ -422,7 +422,7 @@ for (const delivery of ['auto', 'best_effort'] as const)
     w.road('one').dead = true
     await w.apply(...roads)
     await w.run(2000)
-    assert.equal(w.uplinks.carrying?.name, 'two')
+    assert.equal(w.uplinks.active?.name, 'two')
     for (let k = 0; k < 30; k++) {
       w.fact()
       await w.run(20, 5)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answerMs, exchangeOver } from '../../../../src/gateway/uplink/exchange'
+import { answerMs, exchangeOver } from '../../../../src/gateway/uplink/window'
 
 test('the exchange over a slow medium waits for the longest frame and its answer, each after a wait for the channel', () => {
   const airtime = { of: (bytes: number) => bytes * 10, share: 0.01, waitMs: () => 0 }

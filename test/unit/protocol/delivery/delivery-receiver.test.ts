@@ -182,3 +182,25 @@ test('peers are bounded: per address and in all, the least recently used goes', 
   assert.ok(take(5, 'b'))
   assert.ok(receiver.counters.peers_forgotten > 0)
 })
+
+test('numbers far ahead keep their states, as far as the window of 1024 goes', () => {
+  const frame = (seq: number): Uint8Array => {
+    const writer = new ByteWriter(new Uint8Array(64))
+    startFrame(writer, 5, 1, seq)
+    addToFrame(writer, Uint8Array.of(1))
+    return finishFrame(writer, 1).slice()
+  }
+  for (const seqs of [
+    [64, 65],
+    [65, 64, 128, 129],
+    [1024, 512, 63],
+  ]) {
+    const receiver = new DeliveryReceiver()
+    const got: number[] = []
+    const push = (seq: number) => receiver.onFrame(frame(seq), 'a', (_packet, of) => void got.push(of))
+    for (const seq of [...seqs, ...seqs]) push(seq)
+    assert.deepEqual(got, seqs, 'each once')
+    push(1025)
+    assert.deepEqual([got, receiver.counters.beyond], [seqs, 1])
+  }
+})

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DeliveryReceiver, isProbe, parseFrame } from '../../../../src/protocol/delivery'
+import { DeliveryReceiver, isProbe, parseAnswer, parseFrame } from '../../../../src/protocol/delivery'
 import { crc16 } from '../../../../src/wire/crc'
 import { answer, bytes, hex, open, rig } from '../../../lib/exchange'
 
@@ -396,4 +396,55 @@ test('after a reset no packet of the old link is due, and the first loss of the 
   assert.deepEqual([fill(), fill(), fill(), fill()], [1, 2, 4, 8])
   grown.slower(12)
   assert.equal(fill(), 8, 'not 16')
+})
+
+test('a frame holds at most batch_items packets, and at most 255', () => {
+  const counts = (options: Record<string, unknown>, packets: number): number[] => {
+    const { sender } = open({ maxPacket: 2000, startPackets: 1000, maxPackets: 1000, ...options })
+    for (let k = 0; k < packets; k++) assert.equal(sender.submit(Uint8Array.of(1), k), true)
+    const frames: number[] = []
+    for (let frame = sender.poll(0); frame; frame = sender.poll(0)) frames.push(frame[13]!)
+    return frames
+  }
+  assert.deepEqual(counts({ batchItems: 3 }, 7), [3, 3, 1])
+  assert.deepEqual(counts({ batchItems: 300 }, 300), [255, 45])
+})
+
+test('an answer is 17 bytes that begin with 5, 0, 0', () => {
+  assert.deepEqual(parseAnswer(answer(7, 8, 9)), { epoch: 7, cum: 8, bitmap: 9 })
+  for (const at of [0, 1, 2]) {
+    const raw = Buffer.from(answer(7, 8))
+    raw[at]! ^= 1
+    raw.writeUInt16BE(crc16(raw, 0, 15), 15)
+    assert.equal(parseAnswer(raw), null, `byte ${at}`)
+  }
+  assert.equal(parseAnswer(answer(7, 8).subarray(0, 16)), null)
+  assert.equal(parseAnswer(Buffer.concat([answer(7, 8), Buffer.of(0)])), null)
+})
+
+test('the wait for an answer begins when the frame has left', () => {
+  const { sender, resent } = open({}, 0)
+  sender.submit(Uint8Array.of(1), 1)
+  const due = sender.poll(0) && sender.nextDeadline(0)
+  sender.left(5000)
+  assert.equal(sender.nextDeadline(5000), due! + 5000)
+  assert.equal(sender.poll(due! + 4999), null)
+  assert.ok(sender.poll(due! + 5000))
+  assert.deepEqual(resent, [[1, 1]])
+  // what was sent before keeps its time
+  sender.submit(Uint8Array.of(2), 2)
+  const now = due! + 5000
+  assert.ok(sender.poll(now))
+  sender.left(now + 300)
+  sender.onAnswer(answer(sender.epoch, 1), now + 400)
+  assert.equal(sender.nextDeadline(now + 400) >= now + 300 + 2000, true)
+})
+
+test('what waited for its first sending is gone after a reset: the next frame holds only what came since', () => {
+  const { sender } = open()
+  for (let k = 1; k <= 3; k++) sender.submit(Uint8Array.of(k, k), k)
+  assert.deepEqual(sender.reset(), [1, 2, 3])
+  sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
+  sender.submit(Uint8Array.of(9), 9)
+  assert.equal(hex(sender.poll(5000)!.subarray(13, -2)), '01000109')
 })

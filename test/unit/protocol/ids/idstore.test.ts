@@ -6,8 +6,10 @@ import { afterEach, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Files, realFiles } from '../../../../src/lib/files'
 import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
+import { changeFrom, isId, recordFrom } from '../../../../src/protocol/ids/change'
 import { FileIdStore } from '../../../../src/protocol/ids/id-store'
-import { MemFiles } from '../../log/memfiles'
+import { LineFile } from '../../../../src/protocol/ids/linefile'
+import { MemFiles, systemError } from '../../log/memfiles'
 
 const folders: string[] = []
 afterEach(() => {
@@ -334,4 +336,54 @@ test('an id that a killed process wrote and had not synced is on flash before it
   const third = start(at, {}, files.afterPowerCut())
   assert.equal(third.allocateId({ device_id: 'b' }) === id, false, 'given to two devices')
   assert.equal(third.allocateId({ device_id: 'a' }), id)
+})
+
+test('ids are whole numbers of 32 bits above 0, and a line with anything else is no change', () => {
+  for (const id of [0, -1, 1.5, 2 ** 32, '5', null, Number.NaN]) {
+    assert.equal(isId(id), false, String(id))
+    for (const line of [{ set: id, record: {} }, { free: id }, { touch: id, last_seen: 1, lease_expires_at: 2 }])
+      assert.equal(changeFrom(line), null, JSON.stringify(line))
+  }
+  for (const id of [1, 2 ** 32 - 1]) assert.deepEqual(changeFrom({ free: id, back: 1 }), { free: id })
+  assert.deepEqual(changeFrom({ free: 1, back: true }), { free: 1, back: true })
+  assert.deepEqual(changeFrom({ grant: [1, 0, 'x'], until: 'x', fresh: 1 }), { grant: [1], until: 0, fresh: false })
+  for (const wrong of [null, [], 5, { touch: 1, last_seen: 1 }, { touch: 1, lease_expires_at: 1 }, { set: 1 }])
+    assert.equal(changeFrom(wrong), null, JSON.stringify(wrong))
+  const record = recordFrom({ meta: [1], ts: 'x', state: 'gone', device_key: 5, addr: 7, last_seen: 1 / 0 })
+  const empty = {
+    meta: '{}',
+    ts: 0,
+    last_seen: 0,
+    lease_expires_at: 0,
+    device_key: '',
+    state: 'active',
+    offline_since: 0,
+  }
+  assert.deepEqual(record, empty)
+})
+
+test('what a torn write left behind is cut before the next line; changes of one turn are one write of 64 KiB at most', async () => {
+  const files = new MemFiles()
+  files.mkdir('/ids')
+  const journal = new LineFile('/ids/journal', files)
+  journal.write(Buffer.from('{"free":1}\n'))
+  files.tear = 0.5
+  files.gate = operation => {
+    if (operation === 'write') throw systemError('ENOSPC')
+  }
+  assert.throws(() => journal.write(Buffer.from('{"free":2}\n')), { code: 'ENOSPC' })
+  files.gate = () => undefined
+  journal.write(Buffer.from('{"free":3}\n'))
+  assert.equal(files.read('/ids/journal').toString(), '{"free":1}\n{"free":3}\n')
+  assert.equal(journal.length, 22)
+
+  const written: number[] = []
+  files.gate = (operation, _path, bytes) => void (operation === 'write' && written.push(bytes!))
+  const store = new FileIdStore('/ids/file', files)
+  for (let k = 1; k <= 4000; k++) store.append({ free: k })
+  assert.equal(written.length, 1)
+  assert.ok(written[0]! >= 1 << 16 && written[0]! < (1 << 16) + 40, `${written}`)
+  await store.commit()
+  assert.equal(files.read('/ids/file.journal').toString().split('\n').length, 4001)
+  store.close()
 })

@@ -1,0 +1,40 @@
+// dist/os-node-selftest.js: the plugin test_plugin with its vectors and stress runs, a file of its own beside the bundle. Build time
+// only. It exports its version and `load(program)`, which gives what src/services/test-plugin/index.ts exports.
+import { dirname, join, relative } from 'node:path'
+
+const FOLDER = 'src/services/test-plugin'
+
+/** The running program in place of program.ts; a value from anywhere else outside of the folder ends the build. */
+const fromProgram = root => ({
+  name: 'from-program',
+  setup(build) {
+    const dir = join(root, FOLDER)
+    build.onResolve({ filter: /^\./ }, ({ path, resolveDir, importer }) => {
+      const target = join(resolveDir, path)
+      if (target === join(dir, 'program')) return { path: 'program', namespace: 'from-program' }
+      if (!relative(dir, target).startsWith('..')) return undefined
+      const text = `E_SELFTEST_IMPORT: ${relative(root, importer)} imports ${path}; ${FOLDER}/program.ts is the way to the program`
+      return dirname(importer).startsWith(dir) ? { errors: [{ text }] } : undefined
+    })
+    build.onLoad({ filter: /.*/, namespace: 'from-program' }, () => ({
+      contents: 'module.exports = __program',
+      loader: 'js',
+    }))
+  },
+})
+
+/** Options of esbuild for the file, on top of `common`. */
+export const selfTestFile = (common, { root, version }) => ({
+  ...common,
+  plugins: [...common.plugins, fromProgram(root)],
+  entryPoints: [`${FOLDER}/index.ts`],
+  outfile: 'dist/os-node-selftest.js',
+  minify: true,
+  sourcemap: true,
+  sourcesContent: true,
+  legalComments: 'none',
+  banner: {
+    js: `'use strict';exports.version=${JSON.stringify(version)};exports.load=__program=>{var module={exports:{}};`,
+  },
+  footer: { js: 'return module.exports}' },
+})

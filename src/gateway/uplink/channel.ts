@@ -1,0 +1,313 @@
+// One medium of one uplink: whether the peer behind it answers (probe), the secure session with it, how fast it may be used
+// (pace), and the packets in flight (window). What a packet holds is none of its business.
+//
+// What fails: a peer that does not answer a probe is LINK_DOWN; one that stops answering, or a refused packet that later ones
+// build on, ends the link (`lost`), and the supervisor opens it again; a packet the medium refuses is handed back (`refused`).
+import type { Clock } from '../../lib/clock'
+import { OsError } from '../../lib/errors'
+import type { Logger } from '../../lib/logger'
+import type { Timers } from '../../lib/timers'
+import type { Medium, PacketOrigin } from '../../links/contracts'
+import { DeliverySender } from '../../protocol/delivery'
+import type { RefusedFrame } from '../../protocol/nack'
+import type { SecureClient } from '../../protocol/secure/client'
+import type { UplinkReport } from '../status'
+import type { Encoders, PackSettings } from './encoders'
+import type { Item } from './lane'
+import { Pace, type PaceSettings } from './pace'
+import { Probing } from './probed'
+import { UplinkSession } from './session'
+import {
+  ANSWER_BYTES,
+  answerMs,
+  type Delivery,
+  DirectWindow,
+  deliveryOf,
+  exchangeOver,
+  packetsInFlight,
+} from './window'
+
+export interface ChannelSettings extends Partial<PaceSettings> {
+  /** left out: `last` where packets arrive in order and the peer itself acknowledges them (TCP), else `sticky` */
+  diffBase?: PackSettings['diffBase']
+  delivery: 'auto' | 'best_effort'
+  /** packets and bytes in one frame or batch */
+  batchItems?: number
+  batchBytes?: number
+}
+
+export interface ChannelParts {
+  medium: Medium
+  clock: Clock
+  logger: Logger
+  timers: Timers
+  encoders: Encoders
+  client: SecureClient
+  /** counter of request numbers, one per process (X29) */
+  nextSeq: () => number
+  randomEpoch: () => number
+  /** unix ms, for key requests */
+  now: () => number
+  /** the link works, but not as it should; empty: it does again */
+  degraded: (reason: string) => void
+  /** the link has to be opened again */
+  lost: (reason: string) => void
+  /** a control packet that belongs to neither the exchange nor the session; false when it answers no open request */
+  onControl: (packet: Uint8Array, origin: PacketOrigin) => boolean
+}
+
+/** What its uplink is notified of. */
+export interface ChannelEvents {
+  /** more may go than before */
+  changed(): void
+  /** the peer answered the probe of a link that is open */
+  answered(): void
+  /** an item arrived; best effort: it left */
+  delivered(item: Item, delivery: Delivery): void
+  /** the packet of an item that was not answered in time; null: it does not go again */
+  again(item: Item): Uint8Array | null
+  /** the upstream could not use a frame, and no exchange repeats it */
+  frameRefused(frame: RefusedFrame): void
+  /** the medium refused a packet: nothing is in flight any more, and not everything arrived */
+  handedBack(): void
+}
+
+/** packets handed to the medium before it yields to the event loop, and in one batch */
+export const BURST = 32
+
+export class Channel {
+  readonly pace: Pace
+  readonly session: UplinkSession
+  readonly #settings: ChannelSettings
+  readonly #parts: ChannelParts
+  readonly #events: ChannelEvents
+  /** null is a key request: it is no record's, and does not go again, for newer ones follow */
+  readonly #sender: DeliverySender<Item | null>
+  readonly #probing: Probing
+  /** null: packets travel in the delivery exchange */
+  #window: DirectWindow | null = null
+  #diffBase: PackSettings['diffBase'] = 'sticky'
+  #drained = (): void => undefined
+  /** packets outside the exchange: acknowledged by a medium such as a broker, or only sent */
+  readonly #direct = { medium: 0, best_effort: 0 }
+  /** control packets that answer no open request */
+  #stray = 0
+
+  constructor(settings: ChannelSettings, parts: ChannelParts, events: ChannelEvents) {
+    this.#settings = settings
+    this.#parts = parts
+    this.#events = events
+    const { medium, clock, timers, nextSeq, randomEpoch } = parts
+    const { ratePacketsS = 0, rateBytesS = 0, batchWindowMs = 0, batchItems = BURST } = settings
+    this.pace = new Pace({ ratePacketsS, rateBytesS, batchWindowMs, batchItems }, medium)
+    this.session = new UplinkSession({
+      ...parts,
+      mono: () => clock.mono(),
+      send: packet => this.#sendKeyRequest(packet),
+      refused: frame => this.#frameRefused(frame),
+    })
+    this.#sender = new DeliverySender<Item | null>({
+      ...exchangeOver(medium, settings),
+      nextSeq,
+      randomEpoch,
+      onAcked: item => item && this.#delivered(item, 'exchange'),
+      onResend: item => item && events.again(item),
+    })
+    this.#probing = new Probing(this.#sender, packet => medium.send(packet), clock, timers, answerMs(medium))
+    medium.onPacket((packet, origin) => this.#received(packet, origin))
+  }
+
+  get medium(): string {
+    return this.#parts.medium.medium
+  }
+
+  /** largest data packet in bytes */
+  get maxPacket(): number {
+    const { medium } = this.#parts
+    const bare = this.#settings.delivery === 'best_effort' || medium.acknowledges
+    return bare ? Math.min(medium.maxPacket, 0xffff) : this.#sender.maxPacket
+  }
+
+  get delivery(): Delivery {
+    return deliveryOf(this.#settings.delivery === 'best_effort', this.#parts.medium, this.#sender.mode)
+  }
+
+  get inFlight(): number {
+    return (this.#window ?? this.#sender).inFlight
+  }
+
+  /** Packets travel in the delivery exchange. */
+  get exchanges(): boolean {
+    return this.#window === null
+  }
+
+  /** The peer stopped answering. */
+  get silent(): boolean {
+    return this.exchanges && this.#sender.mode === 'silent'
+  }
+
+  /** Asks the peer whether it knows the delivery exchange (X29). Throws LINK_DOWN when it does not answer. */
+  async probe(): Promise<void> {
+    this.#sender.reset()
+    const { acknowledges, airtime } = this.#parts.medium
+    if (airtime && airtime.waitMs(ANSWER_BYTES, true) > 0) throw new OsError('LINK_DOWN', 'duty cycle used up')
+    if (!acknowledges) await this.#probing.ask()
+  }
+
+  cancelProbe(): void {
+    this.#probing.cancel()
+  }
+
+  /** The link is open, and the peer answered or need not. */
+  opened(): void {
+    const { medium, encoders } = this.#parts
+    const kind = this.delivery
+    const exchange = kind === 'exchange'
+    this.#window = exchange ? null : this.#directWindow(kind)
+    // a broker acknowledges, and may yet drop for a receiver that is away: what builds on that packet would decode wrong
+    const ordered = exchange && medium.medium.toUpperCase() === 'TCP'
+    this.#diffBase = this.#settings.diffBase ?? (ordered ? 'last' : 'sticky')
+    // what a medium acknowledges has reached its broker, and no template of the upstream yet
+    encoders.opened(exchange, this.#diffBase)
+    this.session.opened(exchange)
+  }
+
+  /** The link is down: nothing is in flight any more. */
+  closed(): void {
+    this.#window?.drop()
+    this.#sender.reset()
+    this.#drained()
+  }
+
+  /** Settles when nothing is in flight any more, at the latest after `limitMs`. */
+  drained(limitMs: number): Promise<void> {
+    if (this.inFlight === 0) return Promise.resolve()
+    return new Promise(resolve => {
+      const cancel = this.#parts.timers.after(limitMs, resolve)
+      this.#drained = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+
+  /** Waits for nothing any more. */
+  stop(): void {
+    this.#drained()
+  }
+
+  /** Whether the window has room for a packet. */
+  get room(): boolean {
+    return this.#window ? this.#window.room(this.maxPacket) : this.#sender.canSubmit(this.maxPacket)
+  }
+
+  /** Takes one packet while there is room; `weight` is what it may come to when it goes again. */
+  take(packet: Uint8Array, item: Item | null, weight: number): void {
+    this.pace.packets(1)
+    if (this.#window) this.#window.take(packet, item)
+    else this.#sender.submit(packet, item, weight)
+  }
+
+  /** Sends one frame or batch of what was taken; resolves its bytes, 0: there was nothing to send. */
+  async send(now: number): Promise<number> {
+    const { resent } = this.#sender.counters
+    const bytes = await (this.#window ? this.#window.send() : this.#sendFrame(now))
+    this.pace.bytes(bytes)
+    this.pace.packets(this.#sender.counters.resent - resent)
+    return bytes
+  }
+
+  /** When the window has something to send or room again, in mono ms. */
+  due(now: number): number {
+    return this.#window ? this.#window.due(now) : this.#sender.nextDeadline(now)
+  }
+
+  report(): Omit<UplinkReport, 'carrying' | 'cursor' | 'backlog' | 'refused'> {
+    const { acked, resent, abandoned, stray } = this.#sender.counters
+    const { ignoredReady: ready, ignoredAck: channel_ack, ignoredBadKey: bad_key } = this.#parts.client.counters
+    const kind = this.delivery
+    return {
+      acked: acked + this.#direct.medium,
+      sent: this.#direct.best_effort,
+      resent,
+      delivery: kind === 'exchange' ? this.#sender.mode : kind === 'medium' ? 'acked' : 'best_effort',
+      in_flight: this.inFlight,
+      round_trip_ms: Math.round(this.#sender.roundTripMs),
+      abandoned,
+      stray_answers: stray + this.#stray,
+      ignored: { ready, channel_ack, bad_key },
+      ...this.session.report(),
+    }
+  }
+
+  async #sendFrame(now: number): Promise<number> {
+    const { medium, clock } = this.#parts
+    const frame = this.#sender.poll(now)
+    if (!frame) return 0
+    const { length } = frame
+    const taken = await medium.send(frame)
+    // where sending takes its time, the wait for the answer begins after that
+    if (medium.airtime) this.#sender.left(clock.mono())
+    // a refused frame is repeated, but what builds on it must not arrive without it
+    if (!taken) this.#lostIfBuiltOn('a frame')
+    return length
+  }
+
+  #directWindow(delivery: 'medium' | 'best_effort'): DirectWindow {
+    const { medium, clock } = this.#parts
+    const { batchItems = BURST, batchBytes = 0xffff } = this.#settings
+    return new DirectWindow({
+      ...{ delivery, medium, clock, batchItems, batchBytes },
+      maxPackets: packetsInFlight(medium),
+      acked: item => {
+        this.#direct[delivery]++
+        this.#delivered(item, delivery)
+      },
+      refused: () => {
+        this.#events.handedBack()
+        if (delivery === 'medium') this.#lostIfBuiltOn('a packet')
+        this.#drained()
+      },
+    })
+  }
+
+  #delivered(item: Item, delivery: Delivery): void {
+    this.#events.delivered(item, delivery)
+    if (this.inFlight === 0) this.#drained()
+  }
+
+  #lostIfBuiltOn(what: string): void {
+    if (this.#diffBase === 'last') this.#parts.lost(`the medium refused ${what}`)
+  }
+
+  /** Data frames travel in the exchange, so a key request does (X29). */
+  #sendKeyRequest(packet: Uint8Array): Promise<boolean> {
+    if (packet.length > this.maxPacket)
+      throw new OsError(
+        'PACKET_TOO_LARGE',
+        `a key request of ${packet.length} bytes, the link carries ${this.maxPacket}`,
+      )
+    if (!this.exchanges) return this.#parts.medium.send(packet)
+    return Promise.resolve(this.#sender.submit(packet, null))
+  }
+
+  /** The exchange repeats a frame the upstream could not use; elsewhere its record has to go again. */
+  #frameRefused(frame: RefusedFrame): void {
+    if (this.exchanges) this.#sender.slower(this.#parts.clock.mono())
+    else this.#events.frameRefused(frame)
+  }
+
+  #received(packet: Uint8Array, origin: PacketOrigin): void {
+    const before = this.#sender.mode
+    if (this.#settings.delivery !== 'best_effort' && this.#sender.onAnswer(packet, this.#parts.clock.mono())) {
+      if (before !== 'probing' || this.#sender.mode === 'probing') this.#events.changed()
+      else {
+        this.#probing.answered()
+        this.#events.answered()
+      }
+      return
+    }
+    if (this.session.received(packet, origin.address)) this.#events.changed()
+    else if (!this.#parts.onControl(packet, origin)) this.#stray++
+  }
+}

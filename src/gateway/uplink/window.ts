@@ -1,0 +1,166 @@
+// Which packets may be in flight on a medium. There are three kinds: the delivery exchange (X29) numbers and repeats them, in a
+// window of its own (src/protocol/delivery); a medium that acknowledges (MQTT QoS 1 and 2) takes several at once and says for
+// each whether the peer has it; everything else is best effort: what the medium took counts as delivered.
+//
+// What fails: a packet the medium refuses. The exchange repeats it by timer; a direct window stops, waits for what is still in
+// flight, and calls `refused`: its owner starts again behind the cursor. For a second it takes nothing.
+import type { Clock } from '../../lib/clock'
+import type { Medium } from '../../links/contracts'
+import { mediumInfo } from '../../links/registry'
+import type { DeliveryMode, DeliverySenderOptions } from '../../protocol/delivery'
+import type { Item } from './lane'
+
+export type Delivery = 'exchange' | 'medium' | 'best_effort'
+
+/** How a medium delivers; what is not known before its first opening counts as the exchange. */
+export function deliveryOf(bestEffort: boolean, { acknowledges }: Medium, mode: DeliveryMode): Delivery {
+  if (bestEffort) return 'best_effort'
+  return acknowledges ? 'medium' : mode === 'best_effort' ? 'best_effort' : 'exchange'
+}
+
+/** few where the air or a bus is shared and slow */
+export const packetsInFlight = ({ medium }: Medium): number => mediumInfo(medium)?.in_flight ?? 1024
+
+/** of an answer in the exchange, for estimates */
+export const ANSWER_BYTES = 24
+/** packets in flight when the exchange begins: as many as one answer can name */
+const START_PACKETS = 32
+
+type OfMedium = 'maxPacket' | 'maxPackets' | 'startPackets' | 'batchItems' | 'batchBytes' | 'leastPauseMs' | 'backsOff'
+
+export function exchangeOver(
+  medium: Medium,
+  { batchItems, batchBytes }: { batchItems?: number; batchBytes?: number },
+): Pick<DeliverySenderOptions<unknown>, OfMedium> {
+  const { airtime, maxPacket } = medium
+  return {
+    maxPacket,
+    maxPackets: packetsInFlight(medium),
+    startPackets: START_PACKETS,
+    ...(batchItems !== undefined && { batchItems }),
+    ...(batchBytes !== undefined && { batchBytes }),
+    // the longest frame and its answer, each after a wait for a free channel
+    ...(airtime && { leastPauseMs: 2 * (airtime.of(maxPacket) + answerMs(medium)), backsOff: true }),
+  }
+}
+
+/** How long an answer may be on its way because the air is slow; 0 where it is not. */
+export const answerMs = ({ airtime }: Medium): number => (airtime ? 2 * airtime.of(ANSWER_BYTES) : 0)
+
+export interface DirectOptions {
+  delivery: 'medium' | 'best_effort'
+  medium: Medium
+  clock: Clock
+  acked: (item: Item) => void
+  /** nothing is in flight any more, and not everything arrived */
+  refused: () => void
+  /** packets and bytes handed to one sendBatch() */
+  batchItems: number
+  batchBytes: number
+  maxPackets?: number
+  maxBytes?: number
+}
+
+interface Taken {
+  readonly bytes: Uint8Array
+  readonly item: Item | null
+}
+
+const PAUSE_MS = 1000
+
+/** Packets as they are, without an envelope; an item goes with its packet and comes back when that is acknowledged. */
+export class DirectWindow {
+  readonly #options: Required<DirectOptions>
+  #pending: Taken[] = []
+  #inFlight = 0
+  #bytes = 0
+  #batches = 0
+  #failed = false
+  #pausedUntil = Number.NEGATIVE_INFINITY
+  /** counts the openings: answers in an older one are ignored */
+  #opening = 0
+
+  constructor(options: DirectOptions) {
+    this.#options = { maxPackets: 1024, maxBytes: 262_144, ...options }
+  }
+
+  /** packets taken and not acknowledged */
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  /** Whether a packet of that many bytes can be taken now. */
+  room(bytes: number): boolean {
+    const { delivery, medium, maxPackets, maxBytes, batchItems, clock } = this.#options
+    if (this.#failed || clock.mono() < this.#pausedUntil) return false
+    const most = delivery === 'medium' ? maxPackets : medium.sendBatch ? batchItems : 1
+    return this.#inFlight < most && (this.#inFlight === 0 || this.#bytes + bytes <= maxBytes)
+  }
+
+  take(bytes: Uint8Array, item: Item | null): void {
+    this.#pending.push({ bytes, item })
+    this.#inFlight++
+    this.#bytes += bytes.length
+  }
+
+  /** Sends one batch of what was taken; resolves its bytes, 0: there was nothing to send. */
+  async send(): Promise<number> {
+    const batch = this.#batch()
+    if (batch.length === 0) return 0
+    const sent = this.#sendBatch(batch)
+    if (this.#options.delivery === 'best_effort') await sent
+    return batch.reduce((sum, { bytes }) => sum + bytes.length, 0)
+  }
+
+  /** When to call send() or room() again without any other event. */
+  due(now: number): number {
+    if (this.#failed) return Number.POSITIVE_INFINITY
+    return this.#pending.length > 0 ? now : now < this.#pausedUntil ? this.#pausedUntil : Number.POSITIVE_INFINITY
+  }
+
+  /** The link is lost: forgets everything. */
+  drop(): void {
+    this.#opening++
+    this.#pending = []
+    this.#inFlight = this.#bytes = this.#batches = 0
+    this.#failed = false
+  }
+
+  #batch(): Taken[] {
+    const { medium, batchItems, batchBytes } = this.#options
+    if (this.#failed) return []
+    let n = 0
+    const most = medium.sendBatch ? batchItems : 1
+    for (let bytes = 0; n < this.#pending.length && n < most; n++) {
+      bytes += this.#pending[n]!.bytes.length
+      if (n > 0 && bytes > batchBytes) break
+    }
+    return this.#pending.splice(0, n)
+  }
+
+  async #sendBatch(batch: Taken[]): Promise<void> {
+    const { medium } = this.#options
+    const opening = this.#opening
+    this.#batches++
+    const packets = batch.map(({ bytes }) => bytes)
+    const whole = batch.length === 1 || !medium.sendBatch
+    // a medium that throws has not taken it
+    const good = await (whole ? medium.send(packets[0]!).then(Number) : medium.sendBatch!(packets)).catch(() => 0)
+    if (opening !== this.#opening) return
+    this.#batches--
+    for (const [k, { bytes, item }] of batch.entries()) {
+      this.#inFlight--
+      this.#bytes -= bytes.length
+      if (k < good && item !== null) this.#options.acked(item)
+    }
+    if (good < batch.length) this.#failed = true
+    if (this.#failed && this.#batches === 0) this.#refuse()
+  }
+
+  #refuse(): void {
+    const { clock, refused } = this.#options
+    this.drop()
+    this.#pausedUntil = clock.mono() + PAUSE_MS
+    refused()
+  }
+}

@@ -1,0 +1,333 @@
+// Starts a gateway and what shows it: every room is handed what it needs of the others. The rooms that only a gateway needs
+// are loaded here, on first use.
+//
+// What fails at a start: a data directory that can be none (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
+// whatever was opened is closed again, in the opposite order. Everything later is a state, and so is a disk (R30).
+import { resolve } from 'node:path'
+import type { CommandContext, StartedGateway, StartOverrides } from './commands'
+import { logOfGateway, nodeLike } from './commands/adapters'
+import { banner } from './commands/banner'
+import { lanAddress, loginUrl } from './commands/login'
+import type { ConfigStore } from './config'
+import type { GatewayApi } from './gateway/api'
+import type { Gateway } from './gateway/gateway'
+import type { Step } from './gateway/guard/bounded-stop'
+import type { Watched } from './gateway/guard/process'
+import type { DataLock } from './gateway/lock'
+import { followsParent, stopped } from './gateway/parent-watch'
+import type { Unkept } from './gateway/unsaved'
+import { displayAccess, mediaTable, Node, pluginTable, sourceTable, ucumUnits } from './index'
+import { systemClock } from './lib/clock'
+import { counted } from './lib/counted'
+import { asOsError, OsError } from './lib/errors'
+import { tightenDirs } from './lib/files'
+import type { Logger } from './lib/logger'
+import { turn } from './lib/yield'
+import type { Hardware } from './links/hardware'
+import { Registry } from './links/registry'
+import { TransportControl } from './node/transport'
+import { GatewayWeb, httpPlugins, makePlugins, managerOf, opensPage, type Plugins } from './services'
+import { firstToken, newToken, storedToken, UserStore } from './services/users'
+
+/** The file this runs from: the loopback upstream runs it again. */
+export const SCRIPT = typeof __filename === 'string' ? __filename : resolve('dist/os-node.js')
+
+export const registry = (): Registry => new Registry({ media: mediaTable, sources: sourceTable })
+
+export const pluginParts = (logger: Logger) => ({
+  builtins: pluginTable,
+  version: __VERSION__,
+  logger,
+  display: displayAccess(),
+})
+
+/** Pins, lines and buses of this machine with the links that use them, and the newest readings of `gateway`. */
+export async function hardware({ config }: ConfigStore, gateway?: Gateway): Promise<Hardware> {
+  const [{ board, hardwareOf }, { linksAsOpened }] = await Promise.all([
+    import('../drivers/board'),
+    import('./gateway/guard/check-links'),
+  ])
+  return hardwareOf(
+    board(),
+    config.gateway.board !== 'auto',
+    await linksAsOpened(config, registry()),
+    () => gateway?.latest.own() ?? {},
+  )
+}
+
+/** GPIO outputs of the configuration, set before anything else; `hold`: until their source opens. */
+export async function settled(config: ConfigStore, logger: Logger, occasion: 'start' | 'fault', hold: boolean) {
+  const entries = config.config.gateway.sources ?? []
+  if (!entries.some(({ type }) => type === 'gpio')) return []
+  const { settleOutputs } = await import('../drivers/gpio/safe')
+  const items = await settleOutputs(entries, occasion, hold)
+  for (const { source, name, value, reason } of items)
+    if (value !== null) logger.info(`output ${source}.${name} set to ${value} (${occasion})`)
+    else if (reason !== 'kept as it is') logger.warn(`output ${source}.${name} not set: ${reason}`)
+  return items
+}
+
+/** What a machine that configures no source reads. */
+export const hostDefaults = async (config: ConfigStore) =>
+  (await import('../drivers/host')).defaultSources(config.dataDir)
+
+/** A state file that cannot be read lets none in, and ends nothing. */
+function readable<T>(logger: Logger, whom: string, read: () => T): T | undefined {
+  try {
+    return read()
+  } catch (thrown) {
+    const { message, hint } = asOsError(thrown)
+    logger.error(`${message}; until it is mended no ${whom} gets in: ${hint}`)
+    return undefined
+  }
+}
+
+export interface StartRequest {
+  readonly config: ConfigStore
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  /** ends the process as Ctrl-C does */
+  readonly stop: () => void
+  readonly role: 'run' | 'serve'
+  readonly overrides: StartOverrides
+}
+
+/** What is open so far, and how to close it. */
+interface Opened extends StartRequest {
+  readonly unkept: Unkept
+  readonly watched: Watched
+  readonly undo: Step[]
+}
+
+/** The data directory is ours, outputs have their state, and the process is watched. */
+async function takeData(request: StartRequest): Promise<Opened & { lock: DataLock }> {
+  const { config, logger, role, signal, stop } = request
+  const [{ acquireLock }, { crashesOf, supervise }, { Unkept }] = await Promise.all([
+    import('./gateway/lock'),
+    import('./gateway/guard/process'),
+    import('./gateway/unsaved'),
+  ])
+  const unkept = new Unkept(logger.child('data'))
+  const lock = unkept.watch(await acquireLock(config.dataDir, role))
+  const tightened = tightenDirs(config.dataDir)
+  if (tightened > 0) logger.info(`${counted(tightened, 'data folder')} closed to other users: mode is 0750 now`)
+  const undo: Step[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]
+  undo.push({ name: 'disk', limitMs: 100, must: true, run: () => unkept.stop() })
+  if (role === 'run') {
+    const crashes = crashesOf(config, __VERSION__, logger).look(false).crashes
+    const fault = crashes > 0 || process.env.OS_NODE_SAFE_MODE === 'on'
+    await settled(config, logger, fault ? 'fault' : 'start', true)
+  }
+  const watched = supervise({ config, logger, version: __VERSION__, env: process.env, signal, stop })
+  undo.push({ name: 'supervision', limitMs: 1000, must: true, run: () => watched.close() })
+  return { ...request, unkept, lock, watched, undo }
+}
+
+/** The gateway, its links not open yet. */
+async function openGateway({ config, logger, overrides, role, undo, unkept, watched }: Opened, links: Registry) {
+  const [{ Gateway }, { checkHardware }] = await Promise.all([
+    import('./gateway/gateway'),
+    import('./gateway/hardware-hash'),
+  ])
+  const gateway = await Gateway.open({
+    config,
+    registry: links,
+    units: ucumUnits,
+    script: SCRIPT,
+    version: __VERSION__,
+    builtAt: __BUILT_AT__,
+    logger,
+    defaultSources: await hostDefaults(config),
+    role,
+    supervision: watched.supervision,
+    unkept,
+    ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
+  })
+  undo.push({ name: 'gateway', limitMs: 18_000, must: true, run: () => gateway.stop() })
+  watched.rescue(() => gateway.log.flush())
+  if (role === 'run') checkHardware(config, logger)
+  return gateway
+}
+
+/** The node that sends what the gateway's uplinks do not, and the one view of the gateway for all that follows. */
+async function nodeOf({ config, logger, undo }: Opened, gateway: Gateway, links: Registry) {
+  const [{ gatewayApi }, { DatabaseManager }] = await Promise.all([import('./gateway/api'), import('./storage')])
+  const node = new Node(null, {
+    config,
+    logger,
+    idAllocator: gateway.ids?.allocator ?? null,
+    secureStorePath: null,
+    dbManager: gateway.database && new DatabaseManager(config, { database: gateway.database }),
+    serviceManager: managerOf(config, logger, displayAccess()),
+  })
+  undo.push({ name: 'dispatch', limitMs: 1500, run: () => node.close() })
+  const unlisten = config.onChange(() => void node.transporterManager.runtimeTick())
+  undo.push({ name: 'changes', limitMs: 100, must: true, run: unlisten })
+  const transport = new TransportControl({
+    config,
+    registry: links,
+    manager: node.transporterManager,
+    hooks: {
+      links: () => gateway.supervisor.links(),
+      apply: () => gateway.reload(),
+      reopen: link => gateway.supervisor.reopen(link),
+    },
+  })
+  return { node, api: gatewayApi(gateway, node, transport) }
+}
+
+/** What is made later than the commands that use it. */
+interface Later {
+  service?: GatewayWeb
+  plugins?: Plugins
+}
+
+/** Commands inside the gateway: over its socket and over HTTP. */
+async function commandsOf(
+  { config, logger, signal }: Opened,
+  gateway: Gateway,
+  node: Node,
+  api: GatewayApi,
+  later: Later,
+): Promise<CommandContext> {
+  const { getDisplayRegistry, RegistryReader } = await import('./display')
+  return {
+    version: __VERSION__,
+    config,
+    logger,
+    via: 'gateway',
+    signal,
+    webUrl: () => later.service!.state().url ?? undefined,
+    gateway: api,
+    log: logOfGateway(gateway),
+    node: async () => nodeLike(node),
+    transport: () => api.transport,
+    sources: api.sources,
+    hardware: () => hardware(config, gateway),
+    display: async () => new RegistryReader(getDisplayRegistry(), node),
+    plugins: async () => later.plugins!,
+    safeMode: api.safeMode,
+    startGateway: () => Promise.reject(new OsError('LOCKED', 'a gateway runs already')),
+    newToken: () => newToken(config.dataDir),
+    print: () => undefined,
+  }
+}
+
+/** The page and the plugins; the page is not listening yet. */
+async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: GatewayApi) {
+  const { config, logger, overrides, role, undo, unkept, watched } = opened
+  const [web, { overHttp, webContext }, { VERBS }, { JobRunner }, display] = await Promise.all([
+    import('./web'),
+    import('./web/from-gateway'),
+    import('./commands'),
+    import('./commands/jobs'),
+    import('./display'),
+  ])
+  const later: Later = {}
+  const context = await commandsOf(opened, gateway, node, api, later)
+  const verifier = new web.TokenVerifier(() => storedToken(config.dataDir))
+  const jobs = new JobRunner({ verbs: VERBS, context: { ...context, ...overHttp(api) }, logger: logger.child('cli') })
+  const users = new UserStore({ dataDir: config.dataDir })
+  readable(logger, 'user', () => users.list())
+  const lan = (): string[] | undefined =>
+    overrides.lan ? [lanAddress()].filter(name => name !== undefined) : undefined
+  const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
+  const tls = () => web.webTls(config, text => logger.warn(text), { lan: lan() })
+  const service = new GatewayWeb({
+    host: (role === 'run' ? overrides.host : undefined) ?? webHost,
+    port: overrides.webPort ?? webPort,
+    make: (host, port) => new web.WebServer(page, { host, port, tls }),
+    users,
+  })
+  const plugins = makePlugins({
+    ...pluginParts(logger),
+    ...{ node, gateway, access: api, web: service, frozen: watched.frozen },
+  })
+  Object.assign(later, { service, plugins })
+  undo.push({ name: 'plugins', limitMs: 3000, run: () => plugins.close() })
+  watched.spares(thrown => plugins.blame(thrown))
+  const page = webContext({
+    gateway: api,
+    logFailure: () => gateway.log.failure,
+    version: __VERSION__,
+    logger: logger.child('web'),
+    auth: {
+      enabled: () => config.get<boolean>('web_user.auth_enabled'),
+      verify: given => verifier.verify(given),
+      remembered: given => verifier.remembered(given),
+      stamp: () => verifier.stamp(),
+    },
+    users,
+    unkept,
+    plugins: httpPlugins(plugins),
+    jobs,
+    display: display.getDisplayRegistry(),
+  })
+  display.useDisplaySource(display.gatewaySource({ gateway: api, plugins: () => plugins.manager.snapshot() }))
+  display.getDisplayRegistry().defaultNode = node
+  return { context, jobs, plugins, service }
+}
+
+/** The control socket, over which the command line reaches this gateway. */
+async function openControl({ config, logger, undo }: Opened, context: CommandContext): Promise<string> {
+  const [{ startControl }, { runRequest }] = await Promise.all([import('./gateway/control'), import('./commands')])
+  const control = await startControl({
+    dataDir: config.dataDir,
+    run: (request, gone) => runRequest({ ...context, signal: gone }, request),
+    logger: logger.child('control'),
+  })
+  undo.push({ name: 'control', limitMs: 500, run: () => control.close() })
+  return control.path
+}
+
+/** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
+export async function startGateway(request: StartRequest): Promise<StartedGateway> {
+  const { config, logger, overrides, role, signal, stop } = request
+  const { runSteps } = await import('./gateway/guard/bounded-stop')
+  const opened = await takeData(request)
+  const { lock, undo, unkept, watched } = opened
+  const undoAll = (): Promise<string[]> => runSteps(undo.reverse(), 20_000, { clock: systemClock, logger })
+  try {
+    // scrypt takes tens of milliseconds of its own thread: the log opens and the page answers meanwhile
+    const lacksToken = (): boolean => readable(logger, 'token', () => storedToken(config.dataDir)) === null
+    const makesToken =
+      config.config.web_user.auth_enabled && lacksToken() ? firstToken(config.dataDir, unkept.add) : null
+    makesToken?.catch(() => undefined) // thrown below, unless something else ends the start first
+    const links = registry()
+    const gateway = await openGateway(opened, links)
+    const { node, api } = await nodeOf(opened, gateway, links)
+    const { context, jobs, plugins, service } = await facesOf(opened, gateway, node, api)
+    if (opensPage(config, gateway)) await service.start().then(turn)
+    undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
+    // ends before the web server: an answer that waits for its command is given
+    undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
+    const path = await openControl(opened, context)
+    unkept.write('the lock', () => lock.setSocket(path))
+    const token = await makesToken
+    const { url } = service.state()
+    await gateway.start()
+    void plugins.startConfigured()
+    watched.onHangup(() => gateway.reload())
+    return {
+      done: stopped(signal).then(async () => {
+        logger.info('stopping: draining and committing')
+        // a log that could not be committed to the end is what whoever started this must hear of
+        return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
+      }),
+      info: {
+        url,
+        device_id: gateway.identity.deviceId,
+        ...(token !== null && { token, ...(url !== null && { login_url: loginUrl(url, token) }) }),
+      },
+      stop,
+      transmit: api.transmit,
+      // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
+      banner: followsParent() && token === null ? '' : banner(gateway, role, url, token, overrides),
+    }
+  } catch (error) {
+    // told to whoever started it: no crash (R25)
+    if (asOsError(error).code !== 'INTERNAL') watched.supervision.crashes.undo()
+    await undoAll()
+    throw error
+  }
+}
