@@ -22,7 +22,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   [/^curl /, 'needs the token of the reader; test/interop/http.test.ts asks every route'],
   [/^os-node serve /, 'runs until it is stopped; the tests of uplinks start it'],
   [/^os-node doctor$/, 'its exit code tells of the machine; test/unit/commands/doctor.test.ts'],
-  [/^os-node watch /, 'runs until it is stopped; test/unit/commands/watch.test.ts'],
+  [/^os-node watch /, 'runs until it is stopped; test/unit/commands/verbs/watch.test.ts'],
   [/^source </, 'a line for a shell; test/interop/shells.test.ts types it'],
   [/^os-node safe-mode --leave$/, 'refused outside safe mode; test/crash/safe-mode.test.ts leaves it'],
   [/^os-node tui render garden:beds/, 'needs the example plugin; test/interop/plugin-example.test.ts'],
@@ -30,7 +30,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   [/^os-node gpio/, 'needs GPIO lines; test/rig/gpio-gateway.test.ts'],
   [/^os-node source test shed$/, 'needs a sensor; test/interop/gateway.test.ts tests a source'],
   [/^os-node transmit --medium UART /, 'needs a serial port; test/interop/serial.test.ts'],
-  [/^(ip|systemctl|sudo) /, 'changes the system; test/rig, and test/unit/config/examples.test.ts for the files'],
+  [/^(ip|systemctl|sudo) /, 'changes the system; test/rig, and test/unit/config/config-examples.test.ts for the files'],
 ]
 
 /** First words of a command line; lines of output and of configuration begin otherwise. */

@@ -1,0 +1,127 @@
+// The token is told once: as text, as a link that logs in, and as a QR code of that link.
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { encode } from 'uqr'
+import { parseCommand, VERBS } from '../../../../src/commands'
+import { banner } from '../../../../src/commands/banner'
+import { configuredUrl, lanAddress, loginUrl, openable, qrCode } from '../../../../src/commands/login'
+import { ConfigStore } from '../../../../src/config'
+import { newToken } from '../../../../src/services/users'
+import { fake } from '../fake'
+
+const root = mkdtempSync(join(tmpdir(), 'os-node-token-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+function config(values: object): ConfigStore {
+  writeFileSync(join(root, 'Config.json'), JSON.stringify(values))
+  return ConfigStore.load({ cwd: root, env: {}, keep: false })
+}
+
+/** Half blocks → modules, true for dark. */
+function modules(text: string): boolean[][] {
+  return text
+    .split('\n')
+    .flatMap(line => [[...line].map(c => c === ' ' || c === '▄'), [...line].map(c => c === ' ' || c === '▀')])
+}
+
+test('the QR code holds the link, with a light border around it', () => {
+  const link = loginUrl('http://192.0.2.7:8765', 'a-_token')
+  assert.equal(link, 'http://192.0.2.7:8765/#/?token=a-_token')
+  const drawn = modules(qrCode(link))
+  const { data, size } = encode(link, { border: 2 })
+  assert.deepEqual(drawn.slice(0, size), data)
+  assert.ok(drawn[0]!.every(dark => !dark) && drawn[1]!.every(dark => !dark))
+  assert.ok(
+    qrCode(link)
+      .split('\n')
+      .every(line => line.length <= 78),
+    'it fits a terminal',
+  )
+})
+
+test('a page that listens everywhere is named by an address that others can use', () => {
+  const of = (address: string, internal: boolean, family = 'IPv4') => ({ address, internal, family }) as never
+  const interfaces = {
+    lo: [of('127.0.0.1', true)],
+    wlan0: [of('169.254.3.4', false), of('fe80::1', false, 'IPv6')],
+    eth0: [of('192.0.2.9', false)],
+  }
+  assert.equal(loginUrl('http://0.0.0.0:8765', 't', interfaces), 'http://192.0.2.9:8765/#/?token=t')
+  assert.equal(loginUrl('https://[::]:1', 't', interfaces), 'https://192.0.2.9:1/#/?token=t')
+  assert.equal(loginUrl('http://0.0.0.0:8765', 't', {}), 'http://127.0.0.1:8765/#/?token=t')
+  assert.equal(loginUrl('http://127.0.0.1:8765', 't', interfaces), 'http://127.0.0.1:8765/#/?token=t')
+  assert.equal(openable('http://0.0.0.0:8765', interfaces), 'http://192.0.2.9:8765')
+  // the network of the default route comes first; those of containers and tunnels are in no phone's reach
+  const many = { docker0: [of('172.17.0.1', false)], ...interfaces, wlan1: [of('192.0.2.77', false)] }
+  assert.equal(lanAddress(many, []), '192.0.2.9')
+  assert.equal(lanAddress(many, ['wlan1']), '192.0.2.77')
+  assert.equal(lanAddress(many, ['docker0', 'gone0']), '192.0.2.9')
+  assert.equal(lanAddress({ docker0: [of('172.17.0.1', false)] }, ['docker0']), undefined)
+})
+
+test('the banner names a page that can be opened', () => {
+  const gateway = {
+    identity: { deviceId: 'gw', assigned: true, assignedId: 7 },
+    config: config({}),
+    uplinks: { list: [] },
+    loopback: {},
+  } as never
+  const said = (url: string | null): string => /look at +(.*)/.exec(banner(gateway, 'run', url, null, {}))![1]!
+  assert.equal(said('http://0.0.0.0:8765'), openable('http://0.0.0.0:8765'))
+  assert.doesNotMatch(said('https://[::]:8765'), /0\.0\.0\.0|\[::\]/)
+  assert.equal(said('http://127.0.0.1:8765'), 'http://127.0.0.1:8765')
+  assert.match(said(null), /^os-node tui/)
+  // run --lan says what a phone meets; a certificate of one's own needs no word
+  const lan = (url: string, token: string | null, values = {}): string =>
+    banner({ ...(gateway as object), config: config(values) } as never, 'run', url, token, { lan: true })
+  assert.match(
+    lan('https://192.0.2.7:8765', 'a-_token'),
+    /self-signed[\s\S]*log in by +https:\/\/192\.0\.2\.7[\s\S]*█▄/,
+  )
+  assert.match(lan('https://192.0.2.7:8765', null), /log in by +the token; os-node token --new/)
+  assert.match(lan('https://127.0.0.1:8765', 'a'), /no address in a network yet/)
+  const own = { web_user: { tls: { cert: '/a', key: '/b' } } }
+  assert.doesNotMatch(lan('https://192.0.2.7:8765', 'a', own), /self-signed|no address/)
+})
+
+test('without a gateway the link is where the configuration has the page', () => {
+  const plugins = { service_plugins: { web_user: { host: '::1', port: 9 } } }
+  assert.equal(configuredUrl(config({ RESOURCES: plugins })), 'http://[::1]:9')
+  assert.equal(configuredUrl(config({ web_user: { tls: 'self_signed' } })), 'https://127.0.0.1:8765')
+})
+
+test('token --new prints token, link and QR code; in a gateway the link of its page', async () => {
+  const { verb, options } = parseCommand(VERBS, ['token', '--new'])
+  const paint = Object.fromEntries(['bold', 'dim', 'good', 'bad', 'warn'].map(how => [how, (t: string) => t])) as never
+  const local = await verb.run(fake(config({})).context, options)
+  assert.deepEqual(local.value, { token: 'a-new-token', login_url: 'http://127.0.0.1:8765/#/?token=a-new-token' })
+  assert.match(verb.text!(local.value!, paint), /^a-new-token\n[\s\S]*#\/\?token=a-new-token\n/)
+  // no phone can open the loopback of this machine
+  assert.doesNotMatch(verb.text!(local.value!, paint), /█/)
+  const running = fake(config({}), { inGateway: true, webUrl: () => 'http://192.0.2.7:1234' }).context
+  const there = await verb.run(running, options)
+  assert.equal(there.value?.login_url, 'http://192.0.2.7:1234/#/?token=a-new-token')
+  assert.match(verb.text!(there.value!, paint), /█▄/)
+  const bare = parseCommand(VERBS, ['token'])
+  await assert.rejects(bare.verb.run(running, bare.options), { code: 'USAGE' })
+})
+
+test('a new token also opens the upstream that the gateway started for itself; nothing is made where there is none', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-token-'))
+  try {
+    const kept = () => readFileSync(join(dir, 'upstream/token.json'), 'utf8')
+    await newToken(dir)
+    assert.throws(kept, { code: 'ENOENT' })
+    mkdirSync(join(dir, 'upstream'))
+    writeFileSync(join(dir, 'upstream/token.json'), readFileSync(join(dir, 'token.json')))
+    const before = kept()
+    await newToken(dir)
+    assert.notEqual(kept(), before)
+    assert.equal(kept(), readFileSync(join(dir, 'token.json'), 'utf8'))
+  } finally {
+    rmSync(dir, { recursive: true })
+  }
+})

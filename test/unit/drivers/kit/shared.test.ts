@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sharedMedium } from '../../../../drivers/kit/shared'
+import { silentLogger } from '../../../../src/lib/logger'
+import type { Medium, OpenableEvents, PacketHandler } from '../../../../src/links/contracts'
+
+class Radio implements Medium {
+  readonly name = 'radio'
+  readonly medium = 'TEST'
+  readonly maxPacket = 100
+  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly sent: number[] = []
+  opens = 0
+  closes = 0
+  failure: Error | undefined
+  events: OpenableEvents | undefined
+  handler: PacketHandler = () => undefined
+
+  onPacket(handler: PacketHandler): void {
+    this.handler = handler
+  }
+  async open(events: OpenableEvents): Promise<void> {
+    assert.equal(this.events, undefined, 'opened twice')
+    if (this.failure) throw this.failure
+    this.opens++
+    this.events = events
+  }
+  async close(): Promise<void> {
+    this.closes++
+    this.events = undefined
+  }
+  async send(packet: Uint8Array): Promise<boolean> {
+    this.sent.push(packet[0]!)
+    return true
+  }
+  gets(first: number): void {
+    this.handler(Uint8Array.of(first, 0, 1), { medium: 'TEST', address: 'x', reply: async () => true })
+  }
+}
+
+const noted = () => {
+  const lost: string[] = []
+  const complaints: string[] = []
+  return {
+    lost,
+    complaints,
+    events: { lost: (r: string) => lost.push(r), degraded: (r: string) => complaints.push(r) },
+  }
+}
+
+let keys = 0
+function shared() {
+  const key = `key-${keys++}`
+  const radios: Radio[] = []
+  const make = () => {
+    const radio = new Radio()
+    radios.push(radio)
+    return radio
+  }
+  const member = (name: string, mode: 'send' | 'listen', settings: unknown = {}) => {
+    const medium = sharedMedium('TEST', { name, mode, key, settings, make, logger: silentLogger })
+    const got: number[] = []
+    medium.onPacket(packet => got.push(packet[0]!))
+    return { medium, got, ...noted() }
+  }
+  return { radios, member }
+}
+
+test('opened by the first, closed by the last', async () => {
+  const { radios, member } = shared()
+  const a = member('a', 'send')
+  const b = member('b', 'listen')
+  assert.equal(radios.length, 1)
+  await Promise.all([a.medium.open(a.events), b.medium.open(b.events)])
+  assert.equal(radios[0]!.opens, 1)
+  await a.medium.close()
+  assert.equal(radios[0]!.closes, 0)
+  await b.medium.close()
+  await b.medium.close()
+  assert.equal(radios[0]!.closes, 1)
+})
+
+test('answers go to who sends, the rest to who listens; alone, each gets all', async () => {
+  const { radios, member } = shared()
+  const a = member('a', 'send')
+  const b = member('b', 'listen')
+  await a.medium.open(a.events)
+  await b.medium.open(b.events)
+  for (const first of [0x0a, 0x3f, 0x05, 0x09]) radios[0]!.gets(first)
+  assert.deepEqual(
+    [a.got, b.got],
+    [
+      [0x0a, 0x05],
+      [0x3f, 0x09],
+    ],
+  )
+  await b.medium.close()
+  radios[0]!.gets(0x3f)
+  assert.deepEqual(a.got, [0x0a, 0x05, 0x3f])
+  await a.medium.close()
+  await b.medium.open(b.events)
+  radios[0]!.gets(0x0a)
+  assert.deepEqual(b.got, [0x3f, 0x09, 0x0a])
+  await b.medium.close()
+})
+
+test('a lost one is told to all, and the next opening opens it anew', async () => {
+  const { radios, member } = shared()
+  const a = member('a', 'send')
+  const b = member('b', 'listen')
+  await a.medium.open(a.events)
+  await b.medium.open(b.events)
+  radios[0]!.events!.degraded('weak')
+  radios[0]!.events!.lost('unplugged')
+  assert.deepEqual([a.lost, b.lost, a.complaints], [['unplugged'], ['unplugged'], ['weak']])
+  await a.medium.close()
+  await a.medium.open(a.events)
+  assert.equal(radios[0]!.opens, 2)
+  // the other one's late close of what was lost leaves the new opening alone
+  await b.medium.close()
+  assert.equal(await a.medium.send(Uint8Array.of(9)), true)
+  assert.equal(radios[0]!.closes, 1)
+  await a.medium.close()
+})
+
+test('other settings are refused while it is open, and taken when it is free', async () => {
+  const { radios, member } = shared()
+  const a = member('a', 'send', { baudrate: 9600 })
+  await a.medium.open(a.events)
+  const b = member('b', 'listen', { baudrate: 19200 })
+  await assert.rejects(b.medium.open(b.events), /is open for a with other settings/)
+  await a.medium.close()
+  await b.medium.open(b.events)
+  const c = member('c', 'send', { baudrate: 19200 })
+  await c.medium.open(c.events)
+  assert.deepEqual(
+    radios.map(({ opens }) => opens),
+    [1, 1],
+  )
+  await assert.rejects(a.medium.open(a.events), /is open for b with other settings/)
+  await b.medium.close()
+  await c.medium.close()
+})
+
+test('a failed opening fails for all that waited for it, and may be tried again', async () => {
+  const { radios, member } = shared()
+  const a = member('a', 'send')
+  const b = member('b', 'listen')
+  radios[0]!.failure = new Error('no such port')
+  const tries = await Promise.allSettled([a.medium.open(a.events), b.medium.open(b.events)])
+  assert.deepEqual(
+    tries.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  )
+  radios[0]!.failure = undefined
+  await b.medium.open(b.events)
+  assert.equal(radios[0]!.opens, 1)
+  await b.medium.close()
+})
+
+test('what one handler throws does not keep the packet from the next', async () => {
+  const { radios, member } = shared()
+  const a = member('a', 'listen')
+  const b = member('b', 'listen')
+  a.medium.onPacket(() => {
+    throw new Error('bad handler')
+  })
+  await a.medium.open(a.events)
+  await b.medium.open(b.events)
+  radios[0]!.gets(0x3f)
+  assert.deepEqual(b.got, [0x3f])
+  assert.equal(a.medium.counters.errors, 1)
+  await a.medium.close()
+  await b.medium.close()
+})
+
+test('a member closed while it opens does not keep the hardware', async () => {
+  const { radios, member } = shared()
+  const a = member('a', 'send')
+  const opening = a.medium.open(a.events)
+  await a.medium.close()
+  await assert.rejects(opening, { code: 'LINK_DOWN' })
+  assert.equal(radios[0]!.events, undefined)
+})

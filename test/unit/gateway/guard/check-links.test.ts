@@ -1,0 +1,132 @@
+// What is refused when a configuration is written, before anything of it is opened: units, sensor ids, limits of the drivers.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { ConfigStore } from '../../../../src/config'
+import { checkLinks, linkProblems } from '../../../../src/gateway/guard/check-links'
+import { unitWarnings } from '../../../../src/gateway/guard/check-sensors'
+import { SensorIds } from '../../../../src/gateway/intake/sensor-ids'
+import { sourceTable } from '../../../../src/index'
+import { OsError } from '../../../../src/lib/errors'
+import { Registry } from '../../../../src/links/registry'
+
+const registry = new Registry({ sources: sourceTable })
+
+const dir = mkdtempSync(join(tmpdir(), 'check-links-'))
+after(() => rmSync(dir, { recursive: true, force: true }))
+
+const configOf = (sources: object[]) => {
+  const path = join(dir, 'Config.json')
+  writeFileSync(path, JSON.stringify({ device_id: 'GW', gateway: { sources, uplinks: [] } }))
+  return ConfigStore.load({ path, env: {}, cwd: dir, keep: false }).config
+}
+
+const tank = (name: string, more: object = {}, id = 'level') => ({
+  ...{ name, type: 'modbus_tcp', host: '192.0.2.1' },
+  registers: [{ id, address: 1, unit: '%', ...more }],
+})
+
+const refused = (sources: object[], before: object[] = []): Promise<OsError> =>
+  checkLinks(configOf(before), configOf(sources), registry).then(
+    () => assert.fail('it was taken'),
+    (error: OsError) => {
+      assert.ok(error instanceof OsError && error.code === 'CONFIG_INVALID', String(error))
+      return error
+    },
+  )
+
+const taken = (sources: object[], before: object[] = []): Promise<void> =>
+  checkLinks(configOf(before), configOf(sources), registry)
+
+test('a new configuration in which two sources share a sensor id is refused with a name to use', async () => {
+  const { message, hint, details } = await refused([tank('one'), tank('two')], [tank('one')])
+  assert.equal(message, 'gateway.sources.1 (two): the sensor id level belongs to one already')
+  assert.deepEqual([hint, details.proposed], ['give this sensor the id two_level', 'two_level'])
+  // by defaults too: two chips of one type
+  const chips = [
+    { name: 'air', type: 'bme280', channels: { temperature: { id: 'warm' } } },
+    { name: 'room', type: 'sht3x', channels: { temperature: { id: 'warm' } } },
+  ]
+  assert.match((await refused(chips)).message, /sensor id warm belongs to air/)
+  await taken([tank('one'), tank('two', {}, 'two_level')])
+  await taken([
+    { name: 'air', type: 'bme280' },
+    { name: 'room', type: 'bme280', address: 0x77 },
+  ])
+  // what a file had before may be changed in everything else
+  await taken([tank('one'), tank('two', { scale: 2 })], [tank('one'), tank('two')])
+})
+
+test('ids: the first keeps its own, the later ones get their source as prefix, and what is free stays as it is', () => {
+  const ids = new SensorIds()
+  assert.deepEqual(ids.claim('a', ['x', 'y', 'c_x']), [])
+  assert.deepEqual(
+    ids.claim('b', ['x', 'z']).map(({ id, owner, proposed }) => [id, owner, proposed]),
+    [['x', 'a', 'b_x']],
+  )
+  assert.deepEqual(ids.claim('b', ['x', 'z']), [], 'said once')
+  assert.equal(ids.claim('c', ['x'])[0]!.proposed, 'c_x_2', 'c_x is somebody else')
+  assert.deepEqual(
+    ['x', 'z'].map(id => ids.nameOf('b', id)),
+    ['b_x', 'z'],
+  )
+  assert.equal(ids.claim(`${'n'.repeat(64)} ö`, ['y'])[0]!.proposed.length, 64)
+  ids.release('a')
+  assert.deepEqual(ids.claim('d', ['x']), [], 'free again')
+  assert.equal(ids.nameOf('b', 'x'), 'b_x', 'nothing of it changes while it runs')
+})
+
+test('a unit that is not known is refused by every type of source, with the nearest one', async () => {
+  const { message, hint } = await refused([tank('one', { unit: 'Cell' })])
+  assert.match(message, /gateway\.sources\.0 \(one\): registers\.0\.unit: "Cell" is not a known unit/)
+  assert.match(hint, /did you mean Cel\?/)
+  const unit = 'furlongs!'
+  for (const source of [
+    { name: 's', type: 'bme280', channels: { temperature: { unit } } },
+    { name: 's', type: 'ads1115', inputs: [{ id: 'a', input: 'A0', unit }] },
+    { name: 's', type: 'w1', sensors: [{ device: '28-0316a2795fff', id: 'a', unit }] },
+    { name: 's', type: 'gpio', pins: [{ chip: 'gpiochip0', line: 1, name: 'a', mode: 'counter', unit }] },
+    { name: 's', type: 'line', port: '/dev/ttyS0', pattern: '(?<a>\\d+)', channels: { a: { unit } } },
+    { name: 's', type: 'nmea', port: '/dev/ttyS0', channels: { speed: { unit } } },
+    { name: 's', type: 'can', interface: 'can0', dbc: '/x.dbc', channels: { a: { unit } } },
+    { name: 's', type: 'bthome', address: 'a4:c1:38:8d:18:b2', channels: { temperature: { unit } } },
+    { name: 's', type: 'modbus_rtu', port: '/dev/ttyS0', slave: 1, registers: [{ id: 'a', address: 1, unit }] },
+  ])
+    assert.match((await refused([source])).message, /"furlongs!" is not a known unit/, source.type)
+  await taken([
+    tank('one', { unit: 'Cel' }),
+    tank('two', { unit: 'l/min' }, 'flow'),
+    tank('three', { unit: '{pulses}' }, 'n'),
+  ])
+})
+
+test('C for what looks like a thermometer is warned of, and elsewhere it is the coulomb', () => {
+  assert.deepEqual(unitWarnings(tank('one', { unit: 'C' }, 'water_temp')), [
+    'source one, registers.0.unit: C is the coulomb; degrees Celsius are Cel',
+  ])
+  assert.equal(unitWarnings({ name: 'x', type: 'bme280', channels: { temperature: { unit: 'C' } } } as never).length, 1)
+  assert.deepEqual(unitWarnings(tank('battery', { unit: 'C' }, 'charge')), [])
+  assert.deepEqual(unitWarnings(tank('one', { unit: 'Cel' }, 'water_temp')), [])
+})
+
+test('limits that only the driver knows count when the configuration is written, and the doctor says all of them', async () => {
+  assert.match(
+    (await refused([{ ...tank('one'), interval_ms: 10 }])).message,
+    /\(one\): options of one: interval_ms: .* 100/,
+  )
+  assert.match((await refused([{ name: 'b', type: 'ina219', max_current_a: 5 }])).message, /more than 0\.32 V/)
+  const problems = await linkProblems(
+    configOf([{ ...tank('one'), interval_ms: 10 }, tank('two', { unit: 'C' }, 'temp'), tank('three', {}, 'temp')]),
+    registry,
+  )
+  assert.deepEqual(
+    problems.map(({ kind, text, warns = false }) => [kind, warns, text.replace(/ \d+.*/, '')]),
+    [
+      ['sources', false, 'one: options of one: interval_ms: must be at least'],
+      ['sources', true, 'three: the sensor id temp belongs to two already'],
+      ['sources', true, 'source two, registers.0.unit: C is the coulomb; degrees Celsius are Cel'],
+    ],
+  )
+})

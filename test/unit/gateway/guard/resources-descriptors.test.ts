@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict'
+import os from 'node:os'
+import { test } from 'node:test'
+import { filesReport, LOOK_MS, Resources } from '../../../../src/gateway/guard/resources'
+import { ManualClock } from '../../../../src/lib/clock'
+import { asOsError, descriptors, OsError, outOfFiles } from '../../../../src/lib/errors'
+import { silentLogger } from '../../../../src/lib/logger'
+import { ManualTimers } from '../../../../src/lib/timers'
+import { networkState } from '../../../../src/links/network'
+import { systemError } from '../../log/memfiles'
+
+const emfile = (): never => {
+  throw systemError('EMFILE')
+}
+
+test('a process without descriptors is one error with its own hint, whatever says so, and counted', () => {
+  const before = descriptors.refused
+  const unknown = Object.assign(new Error('uv_interface_addresses returned Unknown system error 24'), {
+    code: 'ERR_SYSTEM_ERROR',
+  })
+  for (const thrown of [systemError('EMFILE'), systemError('ENFILE'), unknown]) {
+    const error = asOsError(thrown, 'LINK_DOWN')
+    assert.deepEqual([error.code, error.retryable, error.cause], ['NO_DESCRIPTORS', true, thrown])
+    assert.match(error.hint, /LimitNOFILE/)
+  }
+  assert.equal(descriptors.refused, before + 3)
+  for (const other of [systemError('ENOENT'), new Error('system error 240'), new OsError('LINK_DOWN', 'away'), null])
+    assert.equal(outOfFiles(other), undefined)
+  assert.equal(descriptors.refused, before + 3)
+  const { open, limit, refused } = filesReport()
+  assert.ok(open > 2 && open <= limit)
+  assert.equal(refused, before + 3)
+})
+
+test('interfaces that cannot be asked for are those known last: no change of the network is seen', t => {
+  const before = networkState()
+  t.mock.method(os, 'networkInterfaces', emfile)
+  assert.equal(networkState(), before)
+})
+
+test('memory that cannot be asked for is that known last', async t => {
+  const timers = new ManualTimers(new ManualClock())
+  const resources = new Resources({
+    ...{ logger: silentLogger, timers, memoryLimit: () => 0, lagLimit: () => 0 },
+    changed: () => undefined,
+  })
+  resources.start()
+  await timers.advance(LOOK_MS)
+  const { rss } = resources.report()
+  assert.ok(rss > 0)
+  t.mock.method(process.memoryUsage, 'rss', emfile)
+  await timers.advance(3 * LOOK_MS)
+  assert.equal(resources.report().rss, rss)
+  resources.stop()
+})
