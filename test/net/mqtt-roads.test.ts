@@ -1,5 +1,6 @@
 // Gateways, a broker and an upstream, with a backlog that was made before: thousands of facts through the default window,
 // a broker that drops, one that is killed with and without its files, an upstream whose disk is full.
+// Long: more facts wait
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -28,6 +29,7 @@ import {
   tempDir,
   until,
 } from '../lib/gateway'
+import { rounds } from '../lib/random'
 import { type Server, type ServerOptions, startMosquitto } from '../lib/servers'
 
 // killed on purpose: no reason to doubt the configuration
