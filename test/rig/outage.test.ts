@@ -12,13 +12,13 @@ import { inTheRig } from '../lib/rig'
 import { assertSame } from '../lib/same'
 import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from './roads'
 
-const RATE = 480
+const RATE = 240
 
 inTheRig(
   () => {
     const cable = new Namespace('field').cable()
     const upstream = new Upstream(['UDP'])
-    const busy = new Gateway('GW-BUSY', cable, [uplinkOver('UDP', cable, { rate_packets_s: RATE })], { perSecond: 160 })
+    const busy = new Gateway('GW-BUSY', cable, [uplinkOver('UDP', cable, { rate_packets_s: RATE })], { perSecond: 80 })
     const deaf = new Gateway('GW-DEAF', cable, [uplinkOver('UDP', cable, { delivery: 'best_effort', full_every: 5 })])
     const open = (): Promise<void> => upstream.start(['--web-port', '8001'], 8001)
     before(async () => {

@@ -196,7 +196,7 @@ test('of a file with entries that are none, the others are used', () => {
   put(files, JSON.stringify({ ...content, sessions: { ...content.sessions, ...bad } }))
   const { sessions: read, problems } = open(files)
   assert.deepEqual(read.aids(), [7])
-  assert.match(problems.join(), /7 of its entries/)
+  assert.match(problems.join(), /7 entries not valid/)
 })
 
 test('an expired session of the file is not taken up', () => {
