@@ -1,4 +1,4 @@
-// One Bluetooth adapter for all that use it: it scans while somebody listens, connects for one after the other (a connection
+// One Bluetooth adapter for all that use it: it scans while there is a listener, connects for one after the other (a connection
 // takes the scan's place on the air for a second or two), and looks after a scan that has gone silent (R20). Opened by the
 // first user, closed by the last.
 //
@@ -189,7 +189,7 @@ export class Adapter {
     if (mine) for (const onReport of mine) onReport(report)
   }
 
-  /** Makes the scan what it should be: on while somebody listens. */
+  /** Makes the scan what it should be: on while there is a listener. */
   #arrange(): void {
     void this.#turns
       .run(async () => {

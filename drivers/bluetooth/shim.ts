@@ -1,5 +1,5 @@
 // The UDP stand-in for Bluetooth that the reference has: raw packets, one per datagram, to and from
-// 127.0.0.1:5454. Only where the options ask for it (D10). What fails: the port is taken (PORT_BUSY), nobody listens there
+// 127.0.0.1:5454. Only where the options ask for it (D10). What fails: the port is taken (PORT_BUSY), no listener there
 // (counted, degraded until a packet comes).
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { isIP } from 'node:net'

@@ -3,7 +3,7 @@
 // writing, which an ungraceful end leaves counted as used. So flash is written about twenty times an hour at the very most.
 //
 // What fails: no such file is a radio that never sent; one that cannot be read counts as a whole budget used just now; one that
-// cannot be written is told once, and sending goes on. A clock that went back makes what was sent look younger, never older.
+// cannot be written is reported once, and sending goes on. A clock that went back makes what was sent look younger, never older.
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../src/lib/atomic'
 import type { Clock } from '../../src/lib/clock'

@@ -106,7 +106,7 @@ function mayLook(path: string): void {
   }
 }
 
-/** A connection, or undefined when nobody listens. */
+/** A connection, or undefined when there is no listener. */
 function dial(path: string): Promise<Socket | undefined> {
   return new Promise((resolve, reject) => {
     const socket = connect(path)
@@ -129,7 +129,7 @@ function dial(path: string): Promise<Socket | undefined> {
 
 export interface Found {
   readonly socket?: Socket
-  /** who holds the data directory when nobody listens */
+  /** who holds the data directory when there is no listener */
   readonly owner?: LockInfo
 }
 

@@ -1,6 +1,6 @@
 // What happens in a running gateway, for whoever looks on: server-sent events, plugins, `watch`. Every listener has a bounded
 // queue of its own that is emptied after the work in hand, so that a slow or failing one never stands in the way of a
-// reading. What fails: a queue that is full loses its oldest event (counted); a listener that throws is told in the log and
+// reading. What fails: a queue that is full loses its oldest event (counted); a listener that throws is logged and
 // heard again. Without listeners an event costs one comparison.
 import { asOsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
@@ -92,7 +92,7 @@ export class EventChannel<T> {
     this.#defer = defer
   }
 
-  /** True where somebody listens: what is costly to make need not be made otherwise. */
+  /** True where there is a listener: what is costly to make need not be made otherwise. */
   get heard(): boolean {
     return this.#subscribers.length > 0
   }

@@ -140,7 +140,7 @@ export class LoopbackUpstream {
   /** Settles when the second process answers a PING, or after three seconds: the link then tells how it is. */
   async answering(): Promise<void> {
     const socket = createSocket('udp4')
-    socket.on('error', () => undefined) // nobody listens yet: asked again
+    socket.on('error', () => undefined) // there is no listener yet: asked again
     await new Promise<void>(resolve => {
       const ping = setInterval(() => socket.send(buildPing(1), this.packetPort, '127.0.0.1'), 50)
       const limit = setTimeout(done, 3000)

@@ -1,6 +1,6 @@
 // The two halves of the gateway's secure sessions, as configured: one for what it receives, one for each uplink, each with
 // sessions and a file of its own, since a key made for receiving must never encrypt. A file that cannot be read or written is
-// told in the log and costs a new exchange of keys, nothing else.
+// logged and costs a new exchange of keys, nothing else.
 import { createHash } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import type { ConfigStore, UplinkConfig } from '../config'

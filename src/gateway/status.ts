@@ -108,7 +108,7 @@ export interface Attention {
 
 export interface GatewayStatus {
   version: string
-  /** 'none': told from the files, no gateway runs */
+  /** 'none': read from the files, no gateway runs */
   role: 'run' | 'serve' | 'none'
   uptime_s: number
   identity: { device_id: string; assigned_id: number }
@@ -118,7 +118,7 @@ export interface GatewayStatus {
   links: Record<string, LinkStatus>
   log: LogStatus
   uplinks: Record<string, UplinkReport>
-  /** absent: told from the files, or nothing is sent upstream */
+  /** absent: read from the files, or nothing is sent upstream */
   forwarding?: ForwardingReport
   storage: DatabaseStatus
   /** absent: everything is kept */
@@ -128,7 +128,7 @@ export interface GatewayStatus {
   received: Record<string, number>
   /** AIDs heard from several addresses: a device that moved, or two with one AID */
   shared_ids?: readonly { readonly aid: number; readonly addresses: readonly string[] }[]
-  /** absent: told from the files */
+  /** absent: read from the files */
   sessions?: SessionsReport
   /** absent: nothing of the newest readings is an ERROR or an alarm */
   attention?: readonly Attention[]
@@ -140,6 +140,6 @@ export interface GatewayStatus {
   needs_restart?: readonly string[]
   /** why links and SQL view stay off: safe mode (R25) */
   safe_mode?: string
-  /** absent: told from the files */
+  /** absent: read from the files */
   guard?: GuardReport
 }

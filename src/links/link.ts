@@ -1,6 +1,6 @@
 // One link: the state machine around something that can be opened and lost (D7, R11). It opens, retries with growing
 // pauses, and keeps quiet about events of an opening that is over. Opening and closing never run at the same time: both
-// go through one chain. What fails: open (→ down, retried), close (told in the log, counted), a hanging open (given up
+// go through one chain. What fails: open (→ down, retried), close (logged, counted), a hanging open (given up
 // after a deadline and closed), a hanging close (left behind after a deadline). None of it throws to the outside.
 
 import { Backoff, type BackoffOptions } from '../lib/backoff'

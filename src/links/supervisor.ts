@@ -215,7 +215,7 @@ export class Supervisor {
       else schedule.stop()
     }
     if (state.state === 'down' || state.state === 'absent') {
-      // what stays missing is told once, not at every try
+      // what stays missing is reported once, not at every try
       if (state.reason !== managed.reportedReason && state.state === 'down') logger.warn(`down: ${state.reason}`)
       else if (state.reason !== managed.reportedReason) logger.info(`not present: ${state.reason}`)
       managed.reportedReason = state.reason

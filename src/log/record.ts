@@ -22,7 +22,7 @@ export interface LossRange {
 export type LossTotals = Record<LossReason, number>
 
 /**
- * The node's time moved, or somebody vouched for it. Facts of this boot before this record with quality `unsynced` are off by
+ * The node's time moved, or a time source confirmed it. Facts of this boot before this record with quality `unsynced` are off by
  * `offsetMs`; with a record of quality `synced` their times are right then, else a later one moves them again.
  */
 export interface ClockChange {
@@ -44,7 +44,7 @@ export interface LogRecord {
   readonly seq: number
   readonly boot: number
   readonly kind: RecordKind
-  /** ms of the boot's own steady clock */
+  /** ms of the boot's own monotonic clock */
   readonly monoMs: number
   /** UNIX ms as the clock stood at the append */
   readonly wallMs: number

@@ -1,7 +1,7 @@
 // CAN by the addon: raw frames, many per system call, in slots of the caller, and ISO-TP sockets, which carry whole packets (what
 // the kernel says of an interface: can-link.ts). Opening throws an OsError (NOT_FOUND: no such interface, E_NO_ADDON, LINK_DOWN with the
 // system's error in details.errno); the calls of the hot path return minus errno: a full queue of the device is NO_BUFFERS, and
-// only time tells when it has room; an interface that goes down is told once by the next receive (ENETDOWN, ENODEV).
+// only time tells when it has room; an interface that goes down is reported once by the next receive (ENETDOWN, ENODEV).
 import type { CanAddon, Descriptor } from './addon'
 import { nativeError } from './errors'
 import { native } from './index'
@@ -236,7 +236,7 @@ export class IsotpSocket extends CanSocket {
     return this.socket.sendOne(packet)
   }
 
-  /** 0, or minus the error nobody was told yet; it is told once. */
+  /** 0, or minus the error nobody was told yet; it is reported once. */
   error(): number {
     return this.addon.socketError(this.descriptor)
   }

@@ -1,18 +1,18 @@
 // The node's own time (D16, D18): the operating system's clock plus an offset, a quality that every reading carries, and
 // stamps that strictly increase per device. The OS clock is never set. Time never begins before the program was built or,
-// where the owner tells it, before the last time that was known to be right: a board without a battery clock starts there.
+// where the owner tells it, before the last time that was known to be right: a board without an RTC starts there.
 //
 // What fails: a server time that is no time is refused; one far from the node's time steps it freely until the first
 // sync, afterwards by at most max_time_step_seconds an hour (the rest is left for later answers, and the state says so). The
 // caller only passes answers that count: from the configured server, with the seq of an open request. When the OS clock
-// jumps, a time that was right goes on by the steady clock, one that nobody vouched for follows; either way the quality
-// falls until somebody vouches again.
+// jumps, a time that was right goes on by the monotonic clock, one that nobody vouched for follows; either way the quality
+// falls until a time source confirms it again.
 
 import type { Clock } from '../lib/clock'
 import { LruMap } from '../lib/lru-map'
 
 /**
- * 'server': set by a server in this run; 'ntp': the OS clock, which NTP keeps; 'system': the OS clock, which a battery clock
+ * 'server': set by a server in this run; 'ntp': the OS clock, which NTP keeps; 'system': the OS clock, which an RTC
  * keeps, or which is plausible and nobody was asked; 'saved': nobody vouches, and the OS clock was behind the last known time,
  * which goes on; 'unsynced': nobody vouches.
  */
@@ -30,7 +30,7 @@ export interface NodeClockOptions {
   maxStepSeconds?: number
   /** devices whose last stamp is kept */
   maxDevices?: number
-  /** who vouches for the OS clock (see vouch()); left out: nobody is asked, and a plausible OS clock is believed */
+  /** which time source keeps the OS clock (see confirmTime()); left out: none is asked, and a plausible OS clock is believed */
   timeSource?: TimeSource | null
   /** told of every change of the node's time and of every sync: the log writes its clock record */
   onStep?: (step: TimeStep) => void
@@ -68,23 +68,23 @@ export class NodeClock implements Clock {
   readonly #doubted = new Set<() => void>()
   #timeSource: TimeSource | null
   #offsetMs = 0
-  /** a server set the time; it goes on by the steady clock over jumps of the OS clock */
+  /** a server set the time; it goes on by the monotonic clock over jumps of the OS clock */
   #synced = false
   /** the time goes on from a last known one, since the OS clock is behind it */
   #lifted: 'build' | 'saved' | null = null
   #savedMs = 0
-  /** the OS clock jumped since somebody vouched for the time */
+  /** the OS clock jumped since a time source confirmed the time */
   #doubt = false
   /** the time was right at the first jump of the OS clock and goes on without it, over further ones too */
   #held = false
   /** mono ms since when nobody vouches */
   #badSince: number
   #lastSync: number | null = null
-  /** steps of the last hour, by the steady clock */
+  /** steps of the last hour, by the monotonic clock */
   #steps: { at: number; ms: number }[] = []
   /** the next answer steps freely, as the first does */
   #free = false
-  /** OS clock minus steady clock when last looked at: tells a jump of the OS clock */
+  /** OS clock minus monotonic clock when last looked at: tells a jump of the OS clock */
   #anchor: number
   readonly #stamps: LruMap<string | number, number>
 
@@ -145,7 +145,7 @@ export class NodeClock implements Clock {
     return this.#asks ? (this.#timeSource ?? 'unsynced') : 'system'
   }
 
-  /** Somebody vouches for the time. */
+  /** A time source confirms the time. */
   get synced(): boolean {
     const { quality } = this
     return quality !== 'unsynced' && quality !== 'saved'
@@ -156,7 +156,7 @@ export class NodeClock implements Clock {
     return this.synced ? 0 : this.#clock.mono() - this.#badSince
   }
 
-  /** UNIX ms when somebody vouched for the time last, null: never in this run */
+  /** UNIX ms when a time source confirmed the time last, null: never in this run */
   get lastSync(): number | null {
     return this.#lastSync
   }
@@ -174,7 +174,7 @@ export class NodeClock implements Clock {
     this.#lift()
   }
 
-  /** Who vouches for the OS clock now; null: nobody. A server's time of this run comes first, until the OS clock jumps. */
+  /** Which time source keeps the OS clock now; null: nobody. A server's time of this run comes first, until the OS clock jumps. */
   confirmTime(timeSource: TimeSource | null): void {
     this.#followJumps()
     const before = this.synced
@@ -289,8 +289,8 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * The time was right, so it goes on by the steady clock. When the jump brought the OS clock to it, the offset ends; else the
-   * quality falls, and the next server answer may step freely again, for the steady clock also stands still while a
+   * The time was right, so it goes on by the monotonic clock. When the jump brought the OS clock to it, the offset ends; else the
+   * quality falls, and the next server answer may step freely again, for the monotonic clock also stands still while a
    * machine sleeps.
    */
   #holdOver(jump: number): void {
@@ -309,7 +309,7 @@ export class NodeClock implements Clock {
     if (fell) this.#fell()
   }
 
-  /** Nobody vouched for the time: what the OS clock was set to is the better guess, but not before the build or what was saved. */
+  /** No time source had confirmed the time: what the OS clock was set to is the better guess, but not before the build or what was saved. */
   #goAlong(jump: number): void {
     const lifted = this.#lifted
     const before = this.#clock.wall() - jump + this.#offsetMs

@@ -2,7 +2,7 @@
 // with them (CLI, HTTP, terminal UI).
 //
 // What fails: a plugin that cannot be loaded or started is shown with its reason and its count of failures, the others go
-// on. In safe mode none starts by itself (R25). Defaults that cannot be saved are told in the log.
+// on. In safe mode none starts by itself (R25). Defaults that cannot be saved are logged.
 import type { Changed, ConfigStore } from '../config'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
@@ -206,7 +206,7 @@ export class Plugins {
     await this.manager.stopAll()
   }
 
-  /** True when an error nobody caught comes from a plugin of another maker: it is counted there, and the plugin stopped. */
+  /** True when an uncaught error comes from a plugin of another maker: it is counted there, and the plugin stopped. */
   blame(thrown: unknown): boolean {
     const name = culprit(this.#found, thrown)
     if (name === undefined) return false

@@ -139,7 +139,7 @@ const own = typeof __filename === 'string' ? __filename : ''
 export const beganBy = new AsyncLocalStorage<string>()
 
 /**
- * The plugin that an error nobody caught belongs to, or undefined: by its stack, else by who began the work. An error out of
+ * The plugin that an uncaught error belongs to, or undefined: by its stack, else by who began the work. An error out of
  * this program's own code counts there only where it is an answer to a call, and no defect.
  */
 export function culprit(found: readonly FoundPlugin[], thrown: unknown): string | undefined {

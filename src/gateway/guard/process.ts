@@ -1,5 +1,5 @@
-// The process around a gateway: signals, errors nobody caught, and what the guard needs of the surroundings. SIGHUP reads the
-// configuration again; a second SIGINT or SIGTERM ends at once. An error nobody caught is a crash: it is told, what waits is
+// The process around a gateway: signals, uncaught errors, and what the guard needs of the surroundings. SIGHUP reads the
+// configuration again; a second SIGINT or SIGTERM ends at once. An uncaught error is a crash: it is told, what waits is
 // committed if that goes quickly, and the process ends with EXIT_CRASHED, for nothing is known of its state any more.
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ export interface Watched {
   readonly frozen: readonly string[]
   /** commits what waits; called before the process is ended early */
   rescue(commit: () => Promise<unknown>): void
-  /** errors nobody caught that are somebody's own, and end nothing: true for those */
+  /** uncaught errors that are somebody's own, and end nothing: true for those */
   spares(check: (thrown: unknown) => boolean): void
   /** what SIGHUP does */
   onHangup(reload: () => Promise<unknown>): void

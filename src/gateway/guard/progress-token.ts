@@ -1,8 +1,8 @@
 // The progress token (D14, R23): every few seconds it passes loop → intake → log buffer → uplink scheduler and comes back.
 // While it comes back the gateway works, however quiet it is, however many links are down, however slow the disk is.
 //
-// What fails: a token that throws or does not come back is told in the log and is not counted; after `stallMs` without one
-// the gateway has stalled, which its owner is told once. A machine that slept, or a process that was stopped for a while,
+// What fails: a token that throws or does not come back is logged and is not counted; after `stallMs` without one
+// the gateway has stalled, which is logged once. A machine that slept, or a process that was stopped for a while,
 // gets a new start: time in which nothing of this process ran is not held against it.
 import type { Clock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'

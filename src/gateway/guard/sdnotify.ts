@@ -13,7 +13,7 @@ import { native } from '../../native'
 export type Notice = Readonly<Record<string, string | number>>
 
 export interface Notifier {
-  /** true: somebody listens */
+  /** true: there is a listener */
   readonly active: boolean
   /** WATCHDOG=1 is wanted at least this often; 0: not at all */
   readonly watchdogMs: number

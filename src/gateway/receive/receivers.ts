@@ -1,7 +1,7 @@
 // The configured receivers: one listening medium each, several at once. What they receive goes to the receiving wall.
 //
 // What fails: a receiver that cannot be made (no driver, options refused, its medium switched off) is a link that is down
-// with its reason; a name that is taken already is told in the log and left out.
+// with its reason; a name that is taken already is logged and left out.
 
 import { isDeepStrictEqual } from 'node:util'
 import type { ReceiverConfig } from '../../config'

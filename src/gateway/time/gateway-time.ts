@@ -1,5 +1,5 @@
 // The gateway's time (D18): the node's clock, who vouches for it, what a restart begins with, and what the log is told of
-// it. There before the log is, since the log's own times are the node's: a board without a battery clock begins at 1970.
+// it. There before the log is, since the log's own times are the node's: a board without an RTC begins at 1970.
 // A step before the log is open is no record; nothing was stamped by then.
 
 import type { ConfigStore } from '../../config'
@@ -28,7 +28,7 @@ export interface TimeKeeperOptions {
   clockAnswer?: () => Promise<void>
 }
 
-/** the start waits so long for a battery clock; one that is slower counts when it has answered */
+/** the start waits so long for an RTC; one that is slower counts when it has answered */
 const ANSWER_MS = 500
 
 export class TimeKeeper {
@@ -39,7 +39,7 @@ export class TimeKeeper {
   #log: FlashLog | undefined
   #onSynced: () => void = () => undefined
 
-  /** With the word of the battery clock, which is asked on a thread. */
+  /** With the word of the RTC, which is asked on a thread. */
   static async open(options: TimeKeeperOptions): Promise<TimeKeeper> {
     const keeper = new TimeKeeper(options)
     const { clockSigns, clockAnswer = clockSigns ? undefined : rtcAnswer } = options
@@ -92,7 +92,7 @@ export class TimeKeeper {
     return this.#watch.status()
   }
 
-  /** The node's time moved, or somebody vouched for it: one clock record, which corrects what was stamped before. */
+  /** The node's time moved, or a time source confirmed it: one clock record, which corrects what was stamped before. */
   #stepped({ movedMs, offsetMs, source, synced }: TimeStep): void {
     const log = this.#log
     if (!log) return

@@ -1,5 +1,5 @@
-// The last time that was known to be right, `<data>/last_time.json`: where a board without a battery clock begins (D18).
-// Written once an hour and at a stop, and only while somebody vouches for the time. What fails: a file that cannot be read
+// The last time that was known to be right, `<data>/last_time.json`: where a board without an RTC begins (D18).
+// Written once an hour and at a stop, and only while a time source confirms the time. What fails: a file that cannot be read
 // is none, one that cannot be written costs the head start only; the newest records of the log tell the same.
 import { join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'

@@ -1,5 +1,5 @@
-// Who vouches for the OS clock of this machine: NTP, as the kernel has it from whoever keeps the clock (adjtimex, by the
-// addon) or, without the addon, as systemd-timesyncd says in a file; or a battery clock that agrees with it. What fails:
+// Which time source keeps the OS clock of this machine: NTP, as the kernel has it from whoever keeps the clock (adjtimex, by the
+// addon) or, without the addon, as systemd-timesyncd says in a file; or an RTC that agrees with it. What fails:
 // nothing of it readable is nobody vouching, and the upstream's time is waited for.
 import { statSync } from 'node:fs'
 import { nativeOrNull } from '../../native'
@@ -8,7 +8,7 @@ import { RtcClock } from './rtc'
 
 const TIMESYNCD = '/run/systemd/timesync/synchronized'
 const rtc = new RtcClock()
-/** a battery clock drifts by seconds a day, and is set by whoever sets the OS clock right */
+/** an RTC drifts by seconds a day, and is set by whoever sets the OS clock right */
 const AGREEMENT_S = 120
 
 /** What could be read; undefined: it could not. */
@@ -16,7 +16,7 @@ export interface ClockSigns {
   kernel?: { readonly synced: boolean; readonly offset_us: number; readonly maxerror_us: number }
   /** when timesyncd set the clock last, as its file's time says */
   timesyncdMs?: number
-  /** UNIX seconds of the battery clock; it is asked meanwhile, so the first time nothing is known of it yet */
+  /** UNIX seconds of the RTC; it is asked meanwhile, so the first time nothing is known of it yet */
   rtcS?: number
 }
 
@@ -50,10 +50,10 @@ export function readSigns(): ClockSigns {
   return signs
 }
 
-/** Settles when the battery clock has answered what readSigns() asked it, or does not. */
+/** Settles when the RTC has answered what readSigns() asked it, or does not. */
 export const rtcAnswer = (): Promise<void> => rtc.answered
 
-/** What can be read, the word of the battery clock included. */
+/** What can be read, the word of the RTC included. */
 export async function allSigns(): Promise<ClockSigns> {
   rtc.seconds()
   await rtc.answered

@@ -41,7 +41,7 @@ export class QuicSender implements Medium {
   #connection: QuicConnection | undefined
   #origin: PacketOrigin | undefined
   #keepAlive: NodeJS.Timeout | undefined
-  /** nobody listens there, it was said; runs until the peer is heard again */
+  /** there is no listener there, it was said; runs until the peer is heard again */
   #refused: NodeJS.Timeout | undefined
   #up = false
 

@@ -49,7 +49,7 @@ export const udpDriver: MediumDriver<UdpOptions> = {
 
 export interface RequestOptions {
   resolver?: HostResolver
-  /** told why there is no reply: NETWORK (no address, no way, nobody listens) or NO_REPLY (time is over) */
+  /** told why there is no reply: NETWORK (no address, no way, there is no listener) or NO_REPLY (time is over) */
   onFailure?: (error: OsError) => void
 }
 

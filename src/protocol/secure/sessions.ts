@@ -4,7 +4,7 @@
 //
 // What fails: only its file, see SessionStore; the sessions in memory are right all the same. Their number is bounded:
 // when it is reached, the oldest that no secure packet has confirmed goes first, so invented AIDs push out no working
-// session. With a steady clock handed in, a jump of the time (the first sync of a board without a clock) ends no
+// session. With a monotonic clock handed in, a jump of the time (the first sync of a board without a clock) ends no
 // session.
 import { systemClock } from '../../lib/clock'
 import { type Files, realFiles } from '../../lib/files'

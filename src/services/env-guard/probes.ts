@@ -68,7 +68,7 @@ export function findIssues({ config, remedies, status, parts, addon, look = devi
     const file = /\/dev\/[\w./:-]*\w(?![\w./:-]*\w| 0x)/.exec(link.reason)
     const path = file?.[0] ?? /interface (\w+)/.exec(link.reason)?.[1]
     const resource = path ?? (kind === 'package' && /native addon/.test(link.reason) ? 'native addon' : name)
-    // what the driver advises would be told twice: the remedy says it
+    // what the driver advises would be reported twice: the remedy says it
     const reason = MISSING_INTERFACE.exec(link.reason)?.[0] ?? link.reason
     // a device that was looked at above is said already
     if (kind && !(path && findings.has(`${kind} ${path}`))) add(kind, resource, `${name}: ${reason}`, [name])

@@ -23,7 +23,7 @@ function jobsOf({ jobs }: WebContext): JobRunner {
   return jobs
 }
 
-/** The output cut to its end, where results and errors stand. */
+/** The job with at most the first `chars` characters of each stream. */
 function cut(job: Job, chars: number): Job {
   if (job.stdout.length <= chars && job.stderr.length <= chars) return job
   return { ...job, stdout: job.stdout.slice(0, chars), stderr: job.stderr.slice(0, chars), truncated: true }
