@@ -95,7 +95,7 @@ inTheRig(() => {
     assert.equal(temperature.raw, '7e ed 00')
     assert.equal(temperature.value.toFixed(2), '25.08')
     assert.ok(Math.abs(pressure.value - 100653.27) < 0.5)
-    assert.match(machine.run('source', 'test', 'clock').stdout, /clock +19 40 +OK +25\.25 +Cel/)
+    assert.match(machine.run('source', 'test', 'clock').stdout, /clock +19 40 +OK +25\.25 +°C/)
     await assert.rejects(ask('source test', 'none'), /none is down: /)
     await assert.rejects(
       ask('source test', 'nowhere'),

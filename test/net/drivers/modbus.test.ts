@@ -278,5 +278,5 @@ test('a gateway reads, logs and tests Modbus sources; a server that is not there
   }
   const alone = machine.run('source', 'test', 'plc')
   assert.equal(alone.code, 0)
-  assert.match(alone.stdout, /level +03 ef +ALARM +100\.7 +Cel/)
+  assert.match(alone.stdout, /level +03 ef +ALARM +100\.7 +°C/)
 })
