@@ -4,7 +4,7 @@ import type { Gateway } from '../gateway/gateway'
 import type { StartOverrides } from './context'
 import { isLocal, loginUrl, openable, phoneCode } from './login'
 
-/** `token`: the admin token, told this once; null: there is one already. */
+/** `token`: the admin token, printed this once; null: there is one already. */
 export function banner(
   gateway: Gateway,
   role: 'run' | 'serve',

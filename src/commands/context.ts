@@ -122,7 +122,7 @@ export interface CommandContext {
   safeMode(leave: boolean): Promise<SafeModeReport>
   /** Runs until `signal` aborts. Throws LOCKED, PORT_BUSY, DATA_DIR … when it cannot start. */
   startGateway(role: 'run' | 'serve', overrides: StartOverrides): Promise<StartedGateway>
-  /** opens a link in the browser of whoever typed the command; false when there is none */
+  /** opens a link in the browser of the user at the terminal; false when there is none */
   openUrl?(url: string): Promise<boolean>
   /** makes an admin token, stores its hash in `<data>/token.json`, returns the token */
   newToken(): Promise<string>

@@ -19,7 +19,7 @@ const SAME: Readonly<Record<string, string>> = {
   'rscore-build': 'rscore-check',
 }
 
-/** What to do instead, for a command or `command --option`; undefined where nobody knows. */
+/** What to do instead, for a command or `command --option`; undefined where unknown. */
 export const elsewhere = (words: string): string | undefined => {
   const key = Object.hasOwn(SAME, words) ? SAME[words]! : words
   return Object.hasOwn(ELSEWHERE, key) ? ELSEWHERE[key] : undefined

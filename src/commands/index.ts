@@ -1,4 +1,4 @@
-// All verbs, and how one is run for somebody else: over the control socket, HTTP or the terminal UI.
+// All verbs, and how one is run for another process: over the control socket, HTTP or the terminal UI.
 import type { ControlAnswer, ControlRequest } from '../gateway/control'
 import { OsError } from '../lib/errors'
 import type { CommandContext } from './context'

@@ -65,5 +65,5 @@ export const LIMITS: JobLimits = {
 
 export const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
 
-/** Output is told when it is whole (X21). */
+/** Output is an event when it is whole (X21). */
 export const told = (job: Job): Job => (isOver(job) ? job : { ...job, stdout: '', stderr: '' })

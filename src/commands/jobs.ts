@@ -72,7 +72,7 @@ export class JobRunner {
     const { command, background = false, role, username, remote, signal } = request
     const argv = splitCommand(command)
     const plan = planOf(this.#o.verbs, this.#o.context.version, argv)
-    // what cannot be run harms nobody
+    // what cannot be run does no harm
     const needed = plan.verb ? roleOf(plan.verb, plan.options) : 'operator'
     const line = `${username} at ${remote}: ${auditText(argv)}`
     if (!mayAct(role, needed)) {

@@ -1,5 +1,5 @@
 // The way from a terminal to the page: the token once as text, as a link, and as a QR code for a phone. The token stands
-// behind the # of the link: browsers send that part to nobody, and no log of a server has it.
+// behind the # of the link: browsers do not send that part, and no log of a server has it.
 import { readFileSync } from 'node:fs'
 import type { networkInterfaces } from 'node:os'
 import { renderUnicodeCompact } from 'uqr'

@@ -1,5 +1,5 @@
 // Who may run which command over HTTP: an operator what only reads, and what switches media and plugins; an admin everything.
-// A command that is not listed here is for admins, so a new one is closed until somebody thought about it.
+// A command that is not listed here is for admins, so a new one is closed until its role is decided.
 import type { Role } from '../services/users'
 import { holds, type OptionValues, type Verb } from './verb'
 

@@ -53,11 +53,11 @@ export interface Verb {
   readonly json?: boolean
   /** A configuration and data directory of its own, made before and removed after the command. */
   place?(): DemoFolder
-  /** Takes the command line apart in its own way, where words after the command belong to somebody else. */
+  /** Takes the command line apart in its own way, where words after the command belong to a plugin. */
   read?(argv: readonly string[]): Record<string, unknown>
   /**
    * Work of the calling side, before anything is sent to a gateway: reading files named on the command line, and secrets
-   * that must not stand there. `warn` tells the person, and nobody where the line came over HTTP.
+   * that must not stand there. `warn` prints it on the terminal, and does nothing where the line came over HTTP.
    */
   prepare?(
     options: OptionValues,

@@ -1,4 +1,4 @@
-// What happens in a running gateway, for whoever looks on: server-sent events, plugins, `watch`. Every listener has a bounded
+// What happens in a running gateway, for observers: server-sent events, plugins, `watch`. Every listener has a bounded
 // queue of its own that is emptied after the work in hand, so that a slow or failing one never stands in the way of a
 // reading. What fails: a queue that is full loses its oldest event (counted); a listener that throws is logged and
 // heard again. Without listeners an event costs one comparison.

@@ -338,7 +338,7 @@ export class Gateway {
     if (!committed) throw new OsError('STORAGE', 'the log could not be committed to the end')
   }
 
-  /** A fact went into the log: for the uplinks, the faces, and whoever looks on. */
+  /** A fact went into the log: for the uplinks, the faces, and observers. */
   #noted(fact: Fact, link: LinkMetadata): void {
     this.uplinks.appended()
     if (!link.future) this.latest.note(fact, link)

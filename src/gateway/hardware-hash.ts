@@ -9,7 +9,7 @@ import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 
 const KEY = 'hardware_id'
-/** what firmware has in the place of a serial number that nobody wrote */
+/** what firmware has in place of a serial number that was never written */
 const BLANK =
   /^(0*|0?123456789.*|none|unknown|default string|to be filled.*|not (specified|applicable|available)|system serial number|n\/a|[.-]+)$/i
 

@@ -1,6 +1,6 @@
 // Who this gateway is: its readable device id and the uint32 id a server gave it. Both live in Config.json (specification,
 // "Node attributes"); a device id is made on the first start, so that no two fresh installs share one (S1). The id of the
-// installation lies in the data folder, since Config.json may be copied to another board; made when first asked for.
+// installation lies in the data folder, since Config.json may be copied to another board; made at its first use.
 
 import type { ConfigStore } from '../config/config-store'
 import { isDeviceName, newDeviceId } from '../config/device'

@@ -80,7 +80,7 @@ const holdName = (port: number): Promise<HeldPort | null> =>
     server.unref()
   })
 
-/** The port, or any one with 0, when nobody uses it and no other gateway is about to. */
+/** The port (0: any free one) when it is not in use and no other gateway is about to use it. */
 async function hold(probe: Probe, wanted: number): Promise<HeldPort | null> {
   const port = wanted === 0 ? await probe(0) : wanted
   const held = port === null ? null : await holdName(port)
@@ -140,7 +140,7 @@ export class LoopbackUpstream {
   /** Settles when the second process answers a PING, or after three seconds: the link then tells how it is. */
   async answering(): Promise<void> {
     const socket = createSocket('udp4')
-    socket.on('error', () => undefined) // there is no listener yet: asked again
+    socket.on('error', () => undefined) // no listener yet: tried again
     await new Promise<void>(resolve => {
       const ping = setInterval(() => socket.send(buildPing(1), this.packetPort, '127.0.0.1'), 50)
       const limit = setTimeout(done, 3000)

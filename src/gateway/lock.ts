@@ -18,7 +18,7 @@ export interface LockInfo {
   /** start time of the pid in clock ticks since boot; null where the system does not tell */
   readonly start: string | null
   readonly boot: string | null
-  /** the pid namespace: in another container the same pid is somebody else */
+  /** the pid namespace: in another container the same pid is another process */
   readonly space: string | null
   readonly role: LockRole
   /** the control socket; null until it listens */
@@ -156,7 +156,7 @@ export async function acquireLock(dataDir: string, role: LockRole, now = Date.no
       const fault = diskFault(error)
       if (role === 'command' || !fault || !mayRead(path)) throw error
       const lock = await holdSocket(dataDir, path, info, fault, error)
-      // whoever made the file meanwhile looked for the socket after that, and this looks for the file now
+      // a process that made the file meanwhile then looked for the socket; this one now looks for the file
       return await sole(lock, async () => findLiving(dataDir, info), dataDir)
     }
   }
@@ -202,7 +202,7 @@ function takeAway(path: string, judged: string): void {
     if (fs.readFileSync(moved, 'utf8') !== judged) fs.linkSync(moved, path)
   } catch (error) {
     const code = errno(error)
-    // gone or replaced by somebody quicker: the caller looks again
+    // gone, or replaced by another process: the caller looks again
     if (code !== 'ENOENT' && code !== 'EEXIST') {
       throw new OsError('DATA_DIR', `${path} cannot be taken over (${code ?? 'unknown reason'})`, { cause: error })
     }

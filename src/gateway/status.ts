@@ -60,7 +60,7 @@ export interface ForwardingReport {
   reason?: string
   cursor: number
   backlog: number
-  /** facts of a time nobody vouched for wait for a sync, so many seconds at most (D18) */
+  /** facts whose time no source confirmed wait for a sync, so many seconds at most (D18) */
   held_s?: number
   /** of the backlog: facts too large for the uplinks that carried since; they wait for a larger one */
   aside?: number

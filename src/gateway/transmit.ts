@@ -57,7 +57,7 @@ export async function transmitThrough(
   if (refusal) throw refusal
   const { identity, uplinks, guard } = gateway
   const wanted = medium?.toLowerCase()
-  // refused before the readings are kept: who asked for a medium wants them nowhere else
+  // refused before the readings are kept: a caller that names a medium wants no other
   const isUplink = uplinks.list.some(uplink => uplink.medium.toLowerCase() === wanted)
   if (medium !== undefined && !isUplink) {
     if (node.transporterManager.getDriver(medium) === null)

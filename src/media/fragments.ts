@@ -1,7 +1,7 @@
 // What Config.json may say of the network media: the options of every medium as fragments of its schema, for dispatch
 // (RESOURCES.*_config), uplinks and receivers. Only the small option files are read here, never a driver.
 //
-// In a link a default is told and not filled in, so that the file shows what was asked for; the driver fills it in.
+// In a link a default is shown and not filled in, so that the file has only what was configured; the driver fills it in.
 import * as v from 'valibot'
 import { type AnySchema, allowed, type Fragment, openSchema, type PlacedMeta } from '../config'
 import type { FieldMeta } from '../config/fields'
@@ -21,7 +21,7 @@ const NETWORK: MediaOptions = {
   MQTT: mqttOptions,
 }
 
-/** Written by every link, or given by whoever makes the medium. */
+/** Written by every link, or passed by the maker of the medium. */
 const COMMON = new Set(['mode', 'host', 'port', 'listen_host'])
 /** for dispatch these stand in the schema already, where every medium has them */
 const GIVEN = new Set(['mode', 'listen_host'])

@@ -62,7 +62,7 @@ interface Waiting {
 
 /**
  * Writes to one socket in order. Above a bound of bytes not taken by the kernel, packets wait for room; a peer that takes
- * nothing for `timeoutMs` is told as stuck, once.
+ * nothing for `timeoutMs` is reported as stuck, once.
  */
 export class StreamWriter {
   readonly #socket: Socket

@@ -5,7 +5,7 @@
 // What fails: a server time that is no time is refused; one far from the node's time steps it freely until the first
 // sync, afterwards by at most max_time_step_seconds an hour (the rest is left for later answers, and the state says so). The
 // caller only passes answers that count: from the configured server, with the seq of an open request. When the OS clock
-// jumps, a time that was right goes on by the monotonic clock, one that nobody vouched for follows; either way the quality
+// jumps, a time that was right goes on by the monotonic clock, one that no time source confirmed follows; either way the quality
 // falls until a time source confirms it again.
 
 import type { Clock } from '../lib/clock'
@@ -13,8 +13,8 @@ import { LruMap } from '../lib/lru-map'
 
 /**
  * 'server': set by a server in this run; 'ntp': the OS clock, which NTP keeps; 'system': the OS clock, which an RTC
- * keeps, or which is plausible and nobody was asked; 'saved': nobody vouches, and the OS clock was behind the last known time,
- * which goes on; 'unsynced': nobody vouches.
+ * keeps, or which is plausible where no time source is read; 'saved': no time source confirms it, and the OS clock was behind the last known time,
+ * which goes on; 'unsynced': no time source confirms it.
  */
 export type TimeQuality = 'unsynced' | 'saved' | 'system' | 'ntp' | 'server'
 
@@ -32,7 +32,7 @@ export interface NodeClockOptions {
   maxDevices?: number
   /** which time source keeps the OS clock (see confirmTime()); left out: none is asked, and a plausible OS clock is believed */
   timeSource?: TimeSource | null
-  /** told of every change of the node's time and of every sync: the log writes its clock record */
+  /** called at every change of the node's time and at every sync: the log writes its clock record */
   onStep?: (step: TimeStep) => void
 }
 
@@ -77,7 +77,7 @@ export class NodeClock implements Clock {
   #doubt = false
   /** the time was right at the first jump of the OS clock and goes on without it, over further ones too */
   #held = false
-  /** mono ms since when nobody vouches */
+  /** mono ms since when no time source confirms the time */
   #badSince: number
   #lastSync: number | null = null
   /** steps of the last hour, by the monotonic clock */
@@ -122,7 +122,7 @@ export class NodeClock implements Clock {
     return this.now()
   }
 
-  /** The same for who must not be told of a jump in the middle of its work: the log, which keeps the clock records. */
+  /** The same for a caller that must not see a jump in the middle of its work: the log, which keeps the clock records. */
   readonly quiet: Clock = {
     wall: () => Math.floor(this.#clock.wall() + this.#offsetMs),
     mono: () => this.#clock.mono(),
@@ -151,7 +151,7 @@ export class NodeClock implements Clock {
     return quality !== 'unsynced' && quality !== 'saved'
   }
 
-  /** For how long nobody has vouched for the time, ms; 0 when somebody does. */
+  /** For how long no time source has confirmed the time, ms; 0 when one does. */
   get unsyncedMs(): number {
     return this.synced ? 0 : this.#clock.mono() - this.#badSince
   }
@@ -161,7 +161,7 @@ export class NodeClock implements Clock {
     return this.#lastSync
   }
 
-  /** Told when the quality fell: whoever can ask for the time should. Returns the function that ends it. */
+  /** Called when the quality fell: time for a request of the time. Returns the function that ends it. */
   onDoubt(listener: () => void): () => void {
     this.#doubted.add(listener)
     return () => this.#doubted.delete(listener)
@@ -174,7 +174,7 @@ export class NodeClock implements Clock {
     this.#lift()
   }
 
-  /** Which time source keeps the OS clock now; null: nobody. A server's time of this run comes first, until the OS clock jumps. */
+  /** Which time source keeps the OS clock now; null: none. A server's time of this run comes first, until the OS clock jumps. */
   confirmTime(timeSource: TimeSource | null): void {
     this.#followJumps()
     const before = this.synced
@@ -196,8 +196,8 @@ export class NodeClock implements Clock {
   }
 
   /**
-   * A server told its time: UNIX seconds, and how long its answer took. Returns whether it is taken as a time at all; how far
-   * the node's time moved is told by onStep and `offsetMs`.
+   * A time from a server: UNIX seconds, and how long its answer took. Returns whether it is taken as a time at all; how far
+   * the node's time moved is in onStep and `offsetMs`.
    */
   noteServerTime(seconds: number, rttMs = 0): boolean {
     if (!Number.isFinite(seconds) || seconds <= this.#threshold || seconds > LAST_SECOND) return false
@@ -227,7 +227,7 @@ export class NodeClock implements Clock {
     return true
   }
 
-  /** False for a given time (UNIX seconds) so small that whoever gave it had no clock. */
+  /** False for a given time (UNIX seconds) so small that its sender had no clock. */
   believable(seconds: number): boolean {
     return seconds >= this.#threshold
   }
@@ -276,7 +276,7 @@ export class NodeClock implements Clock {
     for (const listener of this.#doubted) listener()
   }
 
-  /** Looks whether the OS clock was set since the last look (NTP came up, somebody set it, the machine slept). */
+  /** Looks whether the OS clock was set since the last look (NTP came up, a person set it, the machine slept). */
   #followJumps(): void {
     const anchor = this.#clock.wall() - this.#clock.mono()
     const jump = anchor - this.#anchor

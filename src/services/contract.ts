@@ -34,7 +34,7 @@ export interface CliHandler {
   readonly options?: Readonly<Record<string, OptionSpec>>
   /** options that may stand without their name, in this order */
   readonly operands?: readonly string[]
-  /** true: only looks, so that whoever may only read may run it */
+  /** true: only looks, so that a viewer may run it */
   readonly reads?: boolean
   run(options: OptionValues, io: CommandIo): Promise<CommandOutcome> | CommandOutcome
 }
@@ -93,7 +93,7 @@ export interface PluginHost {
   readonly node: PluginNode
   /** absent outside a running gateway */
   readonly gateway?: GatewayAccess
-  /** absent where nobody shows anything */
+  /** absent where there is no display */
   readonly display?: DisplayAccess
   /** absent where there is none to start */
   readonly web?: WebService
@@ -115,7 +115,7 @@ export interface PluginNode {
   /** a data packet in plain form, deciphered by the sessions of this node; null when no key fits */
   readable(packet: Uint8Array): Uint8Array | null
   readonly transporterManager: {
-    /** a sender with options of its own over those of the configuration; null: nobody knows the medium. Close it. */
+    /** a sender with options of its own over those of the configuration; null: an unknown medium. Close it. */
     open(medium: string, options: Record<string, unknown>): Transporter | null
   }
 }

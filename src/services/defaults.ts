@@ -68,7 +68,7 @@ export const BUILTIN_NAMES = Object.keys(PLUGINS) as readonly BuiltinName[]
 export const builtinFacts = (name: string): PluginFacts | undefined =>
   Object.hasOwn(PLUGINS, name) ? PLUGINS[name as BuiltinName] : undefined
 
-/** What every plugin may be told. */
+/** Settings that every plugin may have. */
 const common = (autoStart: boolean): v.ObjectEntries => ({
   enabled: flag(true, 'false: this plugin is never loaded'),
   auto_start: flag(autoStart, 'load and start it with the gateway'),
@@ -110,7 +110,7 @@ const valuesOf = (entries: v.ObjectEntries): Record<string, unknown> =>
 /** Defaults of a plugin; `own`: what its definition says. */
 export function pluginDefaults(name: string, own: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   const facts = builtinFacts(name)
-  // whoever lets plugins of other makers in wants those of the folder to run
+  // where plugins of other makers are allowed, those of the folder run
   const { enabled, auto_start, mode } = valuesOf(common(facts ? (facts.autoStart ?? false) : true))
   const web = name === 'web_user' ? { host: '127.0.0.1', port: 8765 } : {}
   return { enabled, auto_start, mode, ...web, ...(facts?.entries ? valuesOf(facts.entries) : {}), ...own }

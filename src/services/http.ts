@@ -1,4 +1,4 @@
-// Plugins as the HTTP API takes them (GET and POST /api/plugins). A name nobody knows is BAD_REQUEST `unknown plugin`; a
+// Plugins as the HTTP API takes them (GET and POST /api/plugins). An unknown name is BAD_REQUEST `unknown plugin`; a
 // command that fails by itself tells its exit code, with what it printed.
 import { asOsError, OsError } from '../lib/errors'
 import type { PluginItem, Plugins } from './plugins'

@@ -2,7 +2,7 @@
 // commands of plugins.
 //
 // What fails: a service that throws or does not come back in time is counted and shown with its reason, and the others go
-// on; load(), start() and stop() of one name tell it to whoever asked, startAll() and stopAll() do not throw.
+// on; load(), start() and stop() of one name throw it to the caller, startAll() and stopAll() do not throw.
 
 import { ConfigStore } from '../config'
 import { checkOptions, readArguments } from '../lib/arguments'
@@ -160,7 +160,7 @@ export class ServiceManager implements Managed {
       names.map(name =>
         this.start(name).then(
           () => [name],
-          () => [], // counted, shown and told by #guarded
+          () => [], // counted, shown and logged by #guarded
         ),
       ),
     )
@@ -169,7 +169,7 @@ export class ServiceManager implements Managed {
 
   /** Stops what runs, the last mounted first. */
   async stopAll(): Promise<void> {
-    for (const name of this.names().reverse()) await this.stop(name).catch(() => undefined) // told by #guarded
+    for (const name of this.names().reverse()) await this.stop(name).catch(() => undefined) // logged by #guarded
   }
 
   /** Names of what is mounted and of what runs, and their settings with secrets masked. */
@@ -287,7 +287,7 @@ export class ServiceManager implements Managed {
   blame(name: string, thrown: unknown): void {
     if (!this.#mounted.has(name)) return
     this.fault(name, 'background work', thrown)
-    void this.stop(name).catch(() => undefined) // told by #guarded
+    void this.stop(name).catch(() => undefined) // logged by #guarded
   }
 
   #commands(name: string, mounted: Mounted): Record<string, CliHandler> {

@@ -1,7 +1,7 @@
 // The plugin registry (specification, "Plugin registry functions"): names and aliases, defaults that are merged into
 // RESOURCES.service_plugins and saved, and the way from a name to a mounted service.
 //
-// What fails: a name nobody knows is NOT_FOUND with the nearest one; defaults that cannot be saved are told by the error of
+// What fails: an unknown name is NOT_FOUND with the nearest one; defaults that cannot be saved are reported by the error of
 // the configuration (CONFIG_WRITE), and count all the same, since the schema has them.
 import { ConfigStore } from '../config'
 import { isTree } from '../config/keys'
@@ -130,6 +130,6 @@ async function mountPlugin(manager: ServiceManager, name: string, mode: string):
     throw new OsError('FORBIDDEN', `plugin ${name} is turned off`, { hint: `set ${pluginKey(name)}.enabled to true` })
   }
   const service = await guarded(`${name}: create`, manager.limitMs, () => definition.create(host))
-  // somebody else was faster
+  // another caller was faster
   if (manager.get(name) === null) manager.mount(name, service, null, mode)
 }

@@ -1,9 +1,9 @@
 // Plugins of other makers: files and folders of one directory, off unless the configuration says otherwise. They run with
 // all rights of this program, so what others may write is not loaded (trusted.ts).
 //
-// What fails: a directory that is not there holds none, nor does one that cannot be read, which is told; a file that cannot be
+// What fails: a directory that is not there holds none, nor does one that cannot be read, which is reported; a file that cannot be
 // loaded, that is no plugin or that has another name than its file is that plugin's error. One that ended the process twice
-// while it was being started is left alone until somebody loads it by hand: a note on flash stands while a plugin starts, and
+// while it was being started is not started again until it is loaded by hand: a note on flash stands while a plugin starts, and
 // one that is found there counts. So is, at once, one that did not come back from a call until the watch over the event loop
 // ended the process.
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -31,7 +31,7 @@ export interface FoundPlugin {
   readonly name: string
   /** file that is loaded, links resolved; '' where there is none */
   readonly path: string
-  /** what an error that nobody caught is told by */
+  /** how an uncaught error is recognized */
   readonly root: string
   /** why it is not loaded */
   readonly refused?: string

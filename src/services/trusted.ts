@@ -43,7 +43,7 @@ function fault(path: string, own: number): string | undefined {
   for (const { at, stats } of steps(path)) {
     if (stats.uid !== 0 && stats.uid !== own)
       return `${at} belongs to another user: chown it to the one os-node runs as`
-    // the mode of a link means nothing; in a sticky folder of root nobody else can replace an entry
+    // the mode of a link means nothing; in a sticky folder of root no other user can replace an entry
     if (stats.isSymbolicLink() || (stats.isDirectory() && stats.uid === 0 && (stats.mode & 0o1000) !== 0)) continue
     if ((stats.mode & 0o002) !== 0) return `${at} may be written by everybody: chmod o-w`
     if ((stats.mode & 0o020) !== 0) return `${at} may be written by its group: chmod g-w`

@@ -81,7 +81,7 @@ const SOON: ReadonlySet<ErrorCode> = new Set([
   'STARTING',
 ])
 
-/** A gateway that starts, a database that is off, starting, or down for a reason the log has told already. */
+/** A gateway that starts, a database that is off, starting, or down for a reason that is in the log. */
 const isKnownState = ({ code, details }: OsError): boolean =>
   code === 'DB_NOT_CONFIGURED' ||
   code === 'DB_STARTING' ||

@@ -1,5 +1,5 @@
 // The page's files, inside the bundle: nothing is read from disk and no path of a request ever reaches a file system. Script
-// and style are packed (Brotli, base64) until somebody asks for them. Each has an ETag, so a browser that has the newest
+// and style are packed (Brotli, base64) until the first request for them. Each has an ETag, so a browser that has the newest
 // version gets 304.
 import { createHash } from 'node:crypto'
 import { brotliDecompressSync } from 'node:zlib'

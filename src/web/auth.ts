@@ -1,6 +1,6 @@
 // The admin token: made once, kept only as a scrypt hash, compared in constant time (S3). scrypt costs tens of
 // milliseconds on a board, so the SHA-256 of the last right token is remembered for ten minutes and polling costs nothing.
-// A stored hash that cannot be read fits no token: nobody gets in until a new token is made.
+// A stored hash that cannot be read fits no token: no token is accepted until a new one is made.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { type Clock, systemClock } from '../lib/clock'
 import { verifySecret } from '../lib/scrypt'

@@ -1,5 +1,5 @@
 // Bodies of requests: one JSON object, bounded. What fails: too long (BODY_TOO_LARGE), not UTF-8, not JSON, no object
-// (BAD_REQUEST, X18). No body is an empty object. A client that leaves halfway ends with BAD_REQUEST nobody reads.
+// (BAD_REQUEST, X18). No body is an empty object. A client that leaves halfway ends with a BAD_REQUEST that is not read.
 import type { IncomingMessage } from 'node:http'
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'

@@ -1,5 +1,5 @@
 // A certificate that this gateway signs for itself (web_user.tls: self_signed): EC P-256, the names it is reached by, one file
-// in the data directory, made at the first start and kept, so that a browser that was told to trust it does so again.
+// in the data directory, made at the first start and kept, so that a browser that trusts it keeps doing so.
 //
 // Its time is not the clock's: a gateway that starts at 1970 has one too. A file that is no such pair is
 // replaced, one that cannot be written lasts until the stop; both are warned of.

@@ -15,7 +15,7 @@ export type { TransportView } from '../links/transport-view'
 
 /**
  * The data queries; each answers the body of its route (specification "Data query endpoints"). They throw OsError
- * DB_NOT_CONFIGURED, DB_STARTING or DB_UNAVAILABLE; anything else they throw is told as DB_UNAVAILABLE.
+ * DB_NOT_CONFIGURED, DB_STARTING or DB_UNAVAILABLE; anything else they throw becomes DB_UNAVAILABLE.
  */
 export interface Queries {
   queryDevices(limit: number, offset: number): Promise<object>
@@ -110,7 +110,7 @@ export interface WebContext extends WebGateway {
   hosts?(): readonly string[]
   /** web_user.session_idle_seconds and session_max_seconds */
   sessionTimes?(): { idleS: number; maxS: number }
-  /** absent: nobody but the admin token */
+  /** absent: the admin token only */
   readonly users?: UserStore
   /** absent: no plugins here */
   readonly plugins?: PluginsControl

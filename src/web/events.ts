@@ -2,7 +2,7 @@
 // stands in a URL. A stream begins with how things are now; then what changed goes out a few times a second, the newest of
 // each reading, link and job, so that a slow reader sees less often and never late.
 //
-// What fails: more streams than there may be (TOO_MANY_STREAMS), a word in `kinds` nobody knows (BAD_REQUEST); a reader that
+// What fails: more streams than there may be (TOO_MANY_STREAMS), an unknown word in `kinds` (BAD_REQUEST); a reader that
 // does not read is closed by the server's time-out; one whose session or token ends is closed within seconds.
 import type { ServerResponse } from 'node:http'
 import { briefJob, type Job } from '../commands/jobs'

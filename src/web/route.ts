@@ -27,7 +27,7 @@ export interface Call<B = Body> {
   readonly service: ServiceFacts
   /** checked by the route's schema; {} for methods that have none */
   readonly body: B
-  /** who calls; for open routes nobody is asked for */
+  /** who calls; open routes have none */
   readonly session: WebSession
   /** address of the caller */
   readonly remote: string

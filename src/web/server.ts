@@ -241,7 +241,7 @@ export class WebServer {
     if (here.length === 0) throw new OsError('NOT_FOUND', 'not found')
     const method = req.method === 'HEAD' ? 'GET' : req.method
     const route = here.find(candidate => candidate.method === method)
-    // a method that is not there is told only to those who may come in
+    // only an authorized caller learns that a method is missing
     const open = route ? route.role === 'open' : here.every(candidate => candidate.role === 'open')
     if (!open) this.#mayAsk(path, route?.write !== undefined)
     const session = open ? NOBODY : await access.admit(req)
@@ -300,7 +300,7 @@ export class WebServer {
     this.#answers[name] = (this.#answers[name] ?? 0) + 1
   }
 
-  /** Throws what is told before the token is looked at, as the reference does; users and data are not management. */
+  /** Throws what the reference answers before it looks at the token; users and data are not management. */
   #mayAsk(path: string, write: boolean): void {
     const { read_only = false, management_enabled = true } = this.#context.settings?.() ?? {}
     if (!management_enabled && !/^\/(users|api\/data)(\/|$)/.test(path))

@@ -1,4 +1,4 @@
-// Encryption of the HTTP service (web_user.tls, D13): off, a certificate of its own, or the files somebody names.
+// Encryption of the HTTP service (web_user.tls, D13): off, a certificate of its own, or the configured files.
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { ConfigStore } from '../config'

@@ -155,7 +155,7 @@ const upstream: Check = {
         : ''
       const sum = worst(found, skipped('this gateway forwards to nobody'))
       if (!carried) return sum
-      // one that carries is enough; what is wrong with the others is still told
+      // one active uplink is enough; what is wrong with the others is still reported
       return sum.state === 'failed' || sum.state === 'warning'
         ? warning(`${carried}; ${sum.text}`, sum.hint)
         : ok(carried)

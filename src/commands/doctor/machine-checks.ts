@@ -6,7 +6,7 @@ import { addonRemedy } from '../../native'
 import { bytesText } from '../../units/display'
 import { type Check, type Finding, failed, ok, type Patient, skipped, warning, worst } from './finding'
 
-/** before this build nobody ran it: 2025-01-01 */
+/** earlier than any build: 2025-01-01 */
 const TOO_EARLY_MS = 1_735_689_600_000
 
 const clock: Check = {

@@ -27,7 +27,7 @@ export const configGet: Verb = {
 const holdsSecret = (key: string, value: string): boolean =>
   [...key.split('.'), ...[...value.matchAll(/"([^"]{1,100})"\s*:/g)].map(([, name]) => name!)].some(isSecretName)
 
-/** What a write answers; a running gateway is told what it takes at its next start only. */
+/** What a write answers; from a running gateway also what counts at its next start only. */
 function changed({ restart, ...value }: Change, via: CommandContext['via'], logger: Logger): Record<string, unknown> {
   const waits = restart && via === 'gateway'
   if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)

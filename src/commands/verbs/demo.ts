@@ -12,7 +12,7 @@ import { realMachine } from '../doctor/machine'
 import type { OptionValues, Verb } from '../verb'
 
 const WEB_PORT = 8765
-/** the invented day passes in ten minutes, so that somebody who watches sees it */
+/** the invented day passes in ten minutes, so that a user who watches sees it */
 const DAY_S = 600
 
 /** The greenhouse at a time: warm at noon, damp at night, a vent that opens when it is hot. */

@@ -1,6 +1,6 @@
-// inject: readings through the stages of the pipeline, sent to nobody. Each stage prints what it made, up to the one that was
+// inject: readings through the stages of the pipeline, not sent. Each stage prints what it made, up to the one that was
 // asked for (specification, "CLI commands"). It works without an id (AID 0) and with templates of its own, so
-// that nothing of a running gateway changes. Rows that were refused are told with their reason; exit 1 when none was left.
+// that nothing of a running gateway changes. Rows that were refused are printed with their reason; exit 1 when none was left.
 import type { CommandContext } from '../context'
 import type { OptionValues, Verb } from '../verb'
 import { READING_OPTIONS, readingsOf, readSensorsFile, refuseFile } from './transmit'

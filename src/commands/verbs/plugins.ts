@@ -33,7 +33,7 @@ const looks = (plugin: unknown, { cmd, args }: OptionValues): boolean =>
   asksHelp(args as readonly string[] | undefined) ||
   (LOOKS[normalizePluginName(String(plugin))]?.includes(String(cmd)) ?? false)
 
-/** A command that was asked to stay is ended by whoever asked. */
+/** A command that stays is ended by its caller. */
 const stays = ({ args = [] }: OptionValues): boolean => (args as readonly string[]).includes('--block')
 
 const WITH_VALUE = new Set(

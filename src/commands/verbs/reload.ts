@@ -1,4 +1,4 @@
-// reload: the running gateway reads Config.json again, as after SIGHUP. A file that is broken or not valid is told with its
+// reload: the running gateway reads Config.json again, as after SIGHUP. A file that is broken or not valid is reported with its
 // place and reason (exit 3) and changes nothing.
 import type { ReloadReport } from '../../gateway/guard/reload'
 import { OsError } from '../../lib/errors'

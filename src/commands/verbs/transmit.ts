@@ -86,7 +86,7 @@ export function refuseFile(options: OptionValues): void {
   if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
 }
 
-/** Rows that were refused are told in one form, whether some of them or all. */
+/** Refused rows are printed in one form, whether some of them or all. */
 function withRows(thrown: unknown): unknown {
   if (!(thrown instanceof OsError) || !Array.isArray(thrown.details.rejected)) return thrown
   const { code, message, hint, cause, details } = thrown

@@ -55,7 +55,7 @@ async function* rows(context: CommandContext, module: string, intervalMs: number
   const end = performance.now() + durationMs
   let before: Map<string, string> | undefined
   while (!signal.aborted) {
-    // what somebody else wrote to the file since; a gateway has its own way to hear of that
+    // what another process wrote to the file since; a gateway has its own way to hear of that
     if (!gateway && before) config.reload()
     const state = MODULES[module]!(context)
     // kept as text: a part may go on changing what it showed

@@ -11,7 +11,7 @@ export interface Applied {
 
 export const NOTHING_APPLIED: Applied = { added: [], removed: [], changed: [], kept: [] }
 
-/** Compares by name and content. A name that stands in the list twice counts once. */
+/** Compares by name and content. A name that is in the list twice counts once. */
 export function compareLinks<T extends { readonly name: string }>(
   running: ReadonlyMap<string, T>,
   list: readonly T[],

@@ -1,4 +1,4 @@
-// A stop that ends: each step has its bound, and one that hangs or throws is told and left behind, so that the commit at the
+// A stop that ends: each step has its bound, and one that hangs or throws is logged and left behind, so that the commit at the
 // end always has its time. The steps run one after the other, since each builds on the ones before.
 
 import type { Clock } from '../../lib/clock'

@@ -1,7 +1,7 @@
 // Whether the links of a configuration that was read anew can be made at all: drivers that exist, options they take, units
 // they know, sensor ids that no other source has. Asked
 // before anything is changed, for links that are new or changed only, so that one that cannot be made already (its driver
-// is not there, D7) keeps nobody from changing the rest. Throws CONFIG_INVALID with the key and the reason.
+// is not there, D7) does not block a change of the rest. Throws CONFIG_INVALID with the key and the reason.
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../../config'
 import { systemClock } from '../../lib/clock'
@@ -66,7 +66,7 @@ export function linksAsOpened(config: Config, registry: Registry): Promise<LinkA
     Object.entries(kinds).flatMap(([kind, entries]) =>
       entries.map(async entry => ({
         ...{ what: `${kind} ${entry.name}`, type: entry.type, medium: entry.medium },
-        // its own error is told where it is opened
+        // its own error is reported when it is opened
         options: await linkOptions(entry, kind === 'receiver', config, registry).catch(() => entry),
       })),
     ),

@@ -2,7 +2,7 @@
 // that finds the mark of a run that neither stopped nor was healthy counts it as a crash. From `limit` on the gateway starts
 // in safe mode: web page and CLI up, log readable, links off.
 //
-// What is no crash: a clean stop, a start that ended with an error told to whoever started it (a port in use), and a run
+// What is no crash: a clean stop, a start that ended with an error on its terminal (a port in use), and a run
 // that ended because the machine did (the boot id is another): power cuts are no fault of this program. A changed
 // configuration or another version gets one more try. A file that is damaged or cannot be written counts as none.
 import { createHash } from 'node:crypto'
@@ -131,7 +131,7 @@ export class Crashes {
     this.#write({ ...mark, running: false, ...(inSafeMode ? reason && { reason } : { crashes: 0 }) })
   }
 
-  /** The start itself ended with an error that was told: as if it had not been. */
+  /** The start itself ended with a reported error: it does not count as a start. */
   undo(): void {
     this.#write({ ...this.#mark, running: false })
   }

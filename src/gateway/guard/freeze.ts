@@ -80,7 +80,7 @@ function watch(
         return functionName ? `${functionName} (${place})` : place
       })
       const reported = frames.filter(frame => !frame.includes('node:'))
-      // between two turns nobody's code is at work: a few steps lead into it
+      // between two turns no code of a source is at work: a few steps lead into it
       if (reported.length > 0 || ++steps > 100) end(reported)
       else session.post('Debugger.stepInto')
     })

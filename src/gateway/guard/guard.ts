@@ -2,8 +2,8 @@
 // resource guard and the count of crashes, brought together. main hands in what is there; a test or a library hands in
 // nothing and gets a guard that only looks.
 //
-// What fails: a stall is told; under systemd the watchdog is then not fed any more, else the process is ended with
-// EXIT_STALLED, so that whoever started it starts it again.
+// What fails: a stall is logged; under systemd the watchdog is then not fed any more, else the process is ended with
+// EXIT_STALLED, so that its supervisor starts it again.
 import type { ConfigStore } from '../../config'
 import type { Clock } from '../../lib/clock'
 import type { Logger } from '../../lib/logger'

@@ -1,5 +1,5 @@
 // The process around a gateway: signals, uncaught errors, and what the guard needs of the surroundings. SIGHUP reads the
-// configuration again; a second SIGINT or SIGTERM ends at once. An uncaught error is a crash: it is told, what waits is
+// configuration again; a second SIGINT or SIGTERM ends at once. An uncaught error is a crash: it is logged, what waits is
 // committed if that goes quickly, and the process ends with EXIT_CRASHED, for nothing is known of its state any more.
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -31,7 +31,7 @@ export interface Watched {
   readonly frozen: readonly string[]
   /** commits what waits; called before the process is ended early */
   rescue(commit: () => Promise<unknown>): void
-  /** uncaught errors that are somebody's own, and end nothing: true for those */
+  /** true for an uncaught error that has an owner and ends nothing */
   spares(check: (thrown: unknown) => boolean): void
   /** what SIGHUP does */
   onHangup(reload: () => Promise<unknown>): void
@@ -98,7 +98,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
   const interactive = isatty(0)
   let reload: (() => Promise<unknown>) | undefined
   const hangup = (): void => {
-    // the terminal was closed: whoever started it there is gone
+    // the terminal was closed: the user who started it there has left
     if (interactive && !isatty(0)) stop()
     // the reload itself tells what is wrong
     else reload?.().catch(error => logger.debug(asOsError(error).message))

@@ -1,4 +1,4 @@
-// What systemd is told (sd_notify, R24): READY, STATUS, RELOADING, STOPPING, WATCHDOG and more time, as datagrams to the
+// Notifications to systemd (sd_notify, R24): READY, STATUS, RELOADING, STOPPING, WATCHDOG and more time, as datagrams to the
 // socket that NOTIFY_SOCKET names (a path, or @abstract). Without NOTIFY_SOCKET nothing happens.
 //
 // What fails: without the addon the datagrams go by the program systemd-notify; without that too, one warning is all. A

@@ -1,7 +1,7 @@
 // What sources count, kept in the log (pulses of a counter): a change is in the next commit, and where nothing else would be
 // committed it is what plans one. So a killed process or a power cut loses at most the pulses of one commit interval, and an
 // orderly stop none: the last counts come while the sources are closed, before the last commit. One record of about 80 bytes for
-// each counter that moved, once a commit; nothing while they stand still. Nothing fails.
+// each counter that moved, once a commit; nothing while none moves. Nothing fails.
 import type { Counts } from '../../links/contracts'
 import type { FlashLog } from '../../log'
 

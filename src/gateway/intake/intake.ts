@@ -32,7 +32,7 @@ export interface SubmitOptions {
   t?: number
 }
 
-/** What the log says of a time of this node: somebody vouches for it, or nobody. */
+/** What the log says of a time of this node: confirmed by a time source, or not. */
 export const qualityOf = (time: NodeClock): TimeQuality => (time.synced ? 'synced' : 'unsynced')
 
 export interface Submitted {
@@ -98,7 +98,7 @@ export class Intake {
     if (sizeOf(fact) === 0 || Number.isNaN(log.pendingBytes)) throw new OsError('INTERNAL', 'the intake takes nothing')
   }
 
-  /** As rows: sensors stand in the fact as they came, without those refused before. */
+  /** As rows: sensors are in the fact in the order they came, without those refused before. */
   #tooLarge(
     fact: Fact,
     rows: readonly SourceReading[],

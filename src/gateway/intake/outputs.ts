@@ -1,4 +1,4 @@
-// What can be set through the running sources: GPIO outputs, relays. Every setting is logged with who asked, since it moves
+// What can be set through the running sources: GPIO outputs, relays. Every setting is logged with its caller, since it moves
 // things outside. What fails: no such output (NOT_FOUND with those there are), a name that two sources have (BAD_REQUEST), a
 // source that is down (LINK_DOWN with its reason).
 import { nearest } from '../../config'

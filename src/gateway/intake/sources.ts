@@ -26,7 +26,7 @@ import { listRunning, type SourceEntry, type SourceItem, type SourceTest, testRu
 interface Running {
   readonly entry: SourceEntry
   readonly band: Deadband
-  /** why sensors of it were refused in the last sample, told once */
+  /** why sensors of it were refused in the last sample; logged once */
   reported: string
   /** readings refused since the start */
   refused: number

@@ -187,7 +187,7 @@ export class Receive {
       if (verdict === 'refused') this.#refuse(peer, origin, seq)
       if (verdict !== 'data') return
     }
-    // the templates of a peer's run are its own, whoever else has its AID
+    // the templates of a peer's run are its own, even where another device has its AID
     const received = receiver.receive(packet, peer?.epoch)
     if (received.kind === 'error') {
       if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
@@ -295,14 +295,14 @@ export class Receive {
     this.#acknowledge(peer, origin, seq, lost, record)
   }
 
-  /** A device is there; where it was not heard before, that is told. */
+  /** A packet of a device came; the first one is an event. */
   #heard(aid: number, { address }: PacketOrigin): void {
     if (!this.addresses.heard(aid, address)) return
     this.counters.moved++
     this.#options.logger.warn(`id ${aid} is now heard from ${address} too`)
   }
 
-  /** Asks for a FULL; names the TS field itself, whatever time it stands for. */
+  /** Asks for a FULL; names the TS field as it was received. */
   #needFull(packet: Uint8Array, origin: PacketOrigin): void {
     const reason = nackReason('NEED_FULL', packet)
     if (reason) void origin.reply(buildNack(0, reason))
@@ -373,7 +373,7 @@ export class Receive {
 
   #control(packet: Uint8Array, origin: PacketOrigin): void {
     this.counters.control++
-    // whoever asked asks again when no answer comes: nothing of it is worth coming again by itself
+    // the peer repeats its request when no answer comes, so nothing is sent again here
     const settle = (): void => origin.settle?.(true)
     const probe = this.delivery.probeReply(packet)
     if (probe) {

@@ -64,7 +64,7 @@ export class ReceiveSession {
     // nearly every packet ends here, so no checksum is looked at before
     if (taken && !this.#server.requireSecure && packet[tidAt(packet)] !== OPENER_TID) return 'data'
     const header = readHeader(packet)
-    // what is broken is told by whoever decodes
+    // the decoder reports what is broken
     if (typeof header === 'string' || !header.crc16Ok) return 'data'
     if (crc8(packet, header.body, header.end) !== header.crc8) return 'data'
     const keyRequest = isKeyRequest(packet, header)
@@ -88,7 +88,7 @@ export class ReceiveSession {
     const aid = meta.source_aid ?? 0
     if (!meta.secure) {
       const ts = new ByteReader(packet, tidAt(packet) + 1).u48()
-      // one without a time makes no key, and is told the time by its receiver
+      // one without a time makes no key; its receiver sends it the time
       if (ts !== 0) this.#plain(aid, ts, origin)
     } else if (key) send(origin, this.#server.onSecure(aid, key, origin.address, true, advanced))
     else this.#server.alive(aid, origin.address)
@@ -149,7 +149,7 @@ export function sourceAid(packet: Uint8Array): number {
   return ((packet[at]! << 24) | (packet[at + 1]! << 16) | (packet[at + 2]! << 8) | packet[at + 3]!) >>> 0
 }
 
-/** where the TID of a data frame stands, behind its route */
+/** offset of the TID in a data frame, behind its route */
 const tidAt = (packet: Uint8Array): number => 2 + 4 * (packet[1] ?? 0)
 
 const isKeyRequest = (packet: Uint8Array, { cmd, tid, body, end }: FrameHeader): boolean =>

@@ -78,7 +78,7 @@ export class TimeWatch {
     this.#save()
   }
 
-  /** Every step of the node's time is told here. */
+  /** Called at every step of the node's time. */
   stepped(step: TimeStep): void {
     this.#last = step
     if (step.source === 'jump') this.#jumps++
@@ -98,7 +98,7 @@ export class TimeWatch {
     if (mono >= this.#saveAt && time.synced) this.#save()
   }
 
-  /** Asks who vouches for the clock now. */
+  /** Reads which time source confirms the clock now. */
   ask(): void {
     if (this.#stopped) return
     this.#askAt = 0

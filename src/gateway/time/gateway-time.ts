@@ -39,7 +39,7 @@ export class TimeKeeper {
   #log: FlashLog | undefined
   #onSynced: () => void = () => undefined
 
-  /** With the word of the RTC, which is asked on a thread. */
+  /** With the time of the RTC, which is read on a thread. */
   static async open(options: TimeKeeperOptions): Promise<TimeKeeper> {
     const keeper = new TimeKeeper(options)
     const { clockSigns, clockAnswer = clockSigns ? undefined : rtcAnswer } = options
@@ -71,7 +71,7 @@ export class TimeKeeper {
     this.#watch.look()
   }
 
-  /** From now on every step is a record of this log. `onSynced` is told when the time became right. */
+  /** From now on every step is a record of this log. `onSynced` is called when the time became right. */
   begin(log: FlashLog, onSynced: () => void): void {
     this.#log = log
     this.#onSynced = onSynced

@@ -1,6 +1,6 @@
-// Which time source keeps the OS clock of this machine: NTP, as the kernel has it from whoever keeps the clock (adjtimex, by the
+// Which time source keeps the OS clock of this machine: NTP, as the kernel reports it (adjtimex, by the
 // addon) or, without the addon, as systemd-timesyncd says in a file; or an RTC that agrees with it. What fails:
-// nothing of it readable is nobody vouching, and the upstream's time is waited for.
+// where none of it can be read, no time source confirms the time, and the gateway waits for the upstream's.
 import { statSync } from 'node:fs'
 import { nativeOrNull } from '../../native'
 import type { TimeSource } from '../../protocol/time'
@@ -8,7 +8,7 @@ import { RtcClock } from './rtc'
 
 const TIMESYNCD = '/run/systemd/timesync/synchronized'
 const rtc = new RtcClock()
-/** an RTC drifts by seconds a day, and is set by whoever sets the OS clock right */
+/** an RTC drifts by seconds a day, and is set with the OS clock */
 const AGREEMENT_S = 120
 
 /** What could be read; undefined: it could not. */
@@ -50,10 +50,10 @@ export function readSigns(): ClockSigns {
   return signs
 }
 
-/** Settles when the RTC has answered what readSigns() asked it, or does not. */
+/** Settles when the read of the RTC that readSigns() began has ended, well or not. */
 export const rtcAnswer = (): Promise<void> => rtc.answered
 
-/** What can be read, the word of the RTC included. */
+/** What can be read, the time of the RTC included. */
 export async function allSigns(): Promise<ClockSigns> {
   rtc.seconds()
   await rtc.answered

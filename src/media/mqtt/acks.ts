@@ -17,7 +17,7 @@ export class HeldAcks {
   #resume: (() => void) | undefined
 
   /**
-   * `most`: so many unsettled packets, and nothing more is read until one is settled; `paused` is told.
+   * `most`: so many unsettled packets, and nothing more is read until one is settled; `paused` is called.
    */
   constructor(send: (answer: Packet) => void, most: number, paused: (paused: boolean) => void = () => undefined) {
     this.#send = send

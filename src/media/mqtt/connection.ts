@@ -29,7 +29,7 @@ export interface ConnectOptions {
   /** messages that may wait to be settled */
   maxUnsettled: number
   onMessage: MessageHandler
-  /** told once, never before connect() has settled */
+  /** called once, never before connect() has settled */
   onLost: (reason: string) => void
 }
 
@@ -173,7 +173,7 @@ export class MqttConnection {
     }
   }
 
-  /** Says goodbye, so that no will is published, and settles when the socket is closed. Nothing is told to onLost. */
+  /** Says goodbye, so that no will is published, and settles when the socket is closed. onLost is not called. */
   close(): Promise<void> {
     if (this.#ended) return Promise.resolve()
     const { stream } = this.#client

@@ -13,7 +13,7 @@ import { MqttSender } from './sender'
 export { MqttListener } from './listener'
 export { MqttSender } from './sender'
 
-/** A node nobody told who it is: another one at each start. */
+/** A node without an identity: another one at each start. */
 const noop = (): NodeIdentity => ({
   aid: null,
   installId: randomBytes(6).toString('hex'),

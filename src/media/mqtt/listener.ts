@@ -1,6 +1,6 @@
 // Packets of other nodes from a broker (D19). The session outlives the connection, so that the broker keeps what comes
 // while we are away; a packet of QoS 1 or 2 is acknowledged when its origin was settled, so that the broker sends what was
-// not kept again. Who sent it is told by its topic, and answers go to the topic that belongs to it.
+// not kept again. Its topic names the sender, and answers go to the topic that belongs to it.
 //
 // What fails: no broker, a refusal, a connection that ends (open throws, or `lost`); a packet that could not be kept (the
 // connection is broken off, since only then the broker sends it again); a topic that fits no template (counted, dropped).

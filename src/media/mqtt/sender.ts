@@ -77,7 +77,7 @@ export class MqttSender implements Medium {
     const party = partyOf(identity)
     const up = compat ? COMPAT_UP : topicOf(topics.up, party)
     const down = compat ? null : topicOf(topics.down, party)
-    // nobody knows a node without an id, so its state is nobody's business
+    // a node without an id has no topic for its state
     const state = compat || topics.state === '' || identity.aid === null ? null : topicOf(topics.state, party)
     if (up === null) throw new OsError('CONFIG_INVALID', `topics.up of ${this.name} cannot be filled`)
     const connection = await connectSession(this.#parts, {

@@ -1,7 +1,7 @@
 // Packets of anybody by QUIC at one UDP port of this machine. What fails: no build (NO_DRIVER), no certificate (CONFIG_INVALID,
 // TLS_FILE), the port (PORT_BUSY …), a peer that does not finish its handshake (forgotten after connect_timeout_ms), more
 // peers than max_connections (not answered, counted), a peer that is silent (forgotten after idle_timeout_ms). A peer that
-// goes on with a connection of an earlier run of this listener is told so by a stateless reset and connects anew at once;
+// goes on with a connection of an earlier run of this listener gets a stateless reset and connects anew at once;
 // its token is made of the listener's key, so nothing needs to be kept.
 
 import { createHash, createHmac } from 'node:crypto'
@@ -24,7 +24,7 @@ const ID_LENGTH = 16
 const LEAST_INITIAL = 1200
 /** the shortest that is answered by a reset, and the shortest reset (RFC 9000, 10.3) */
 const LEAST_RESET = 43
-/** resets a second, so that nobody can have us send much */
+/** resets a second, so that no sender can make us send much */
 const RESETS_PER_SECOND = 50
 const RECEIVE_BUFFER = 4 * 1024 * 1024
 
@@ -238,7 +238,7 @@ export class QuicListener implements Medium {
     }
   }
 
-  /** Tells the peer of a connection nobody knows that it is over. Never longer than what it answers: no loops, no gain. */
+  /** Tells the peer of an unknown connection that it is over. Never longer than what it answers: no loops, no gain. */
   #reset({ socket, secret }: Running, message: Buffer, from: RemoteInfo): void {
     if (message.length < LEAST_RESET) return
     const now = this.#context.clock.mono()

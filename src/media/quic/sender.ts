@@ -92,7 +92,7 @@ export class QuicSender implements Medium {
     this.#up = true
   }
 
-  /** Settles when the peer took the connection; rejects with the reason. Its later end is told as `lost`. */
+  /** Settles when the peer took the connection; rejects with the reason. Its later end is `lost`. */
   #handshake(
     library: Quiche,
     config: QuicheConfig,

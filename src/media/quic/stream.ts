@@ -1,6 +1,6 @@
 // Packets on the streams of one QUIC connection, for what does not fit a datagram. Between os-node peers it is stream 0 in
 // the form of X29: the client writes a probe as its first bytes, the other end its PONG, and from then on both send
-// `len u16` + packet. These two are the medium's own and reach nobody else. A peer whose stream does not begin so (the
+// `len u16` + packet. These two are the medium's own and go no further. A peer whose stream does not begin so (the
 // reference) sends one plain packet on it, up to its end; a peer that takes no datagrams is sent packets in that way too.
 //
 // What fails: a peer out of step (`broken` is called: the owner closes the connection), more bytes waiting than the bound
@@ -117,7 +117,7 @@ export class QuicStreams {
       try {
         took = this.#connection.streamSend(first.id, first.bytes, first.fin)
       } catch {
-        took = -1 // the stream or the connection is gone: the packet is told as not sent
+        took = -1 // the stream or the connection is gone: the packet counts as not sent
       }
       if (took === null || (took === 0 && first.bytes.length > 0)) return
       if (took > 0) this.#waiting -= took

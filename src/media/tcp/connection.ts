@@ -1,4 +1,4 @@
-// One connection somebody made to us: framed both ways after a probe, else one plain packet up to its end (X29), answered
+// One incoming connection: framed both ways after a probe, else one plain packet up to its end (X29), answered
 // on the same connection. It holds at most one packet, and only so long; whatever is wrong with it closes it alone.
 import type { Socket } from 'node:net'
 import type { PacketOrigin } from '../../links/contracts'
@@ -54,7 +54,7 @@ export class TcpConnection implements PacketOrigin {
     })
     socket.on('data', chunk => this.#data(chunk))
     socket.on('end', () => this.#ended())
-    // after a plain packet the peer may be gone before its answer: that harms nobody
+    // after a plain packet the peer may be gone before its answer: that does no harm
     socket.on('error', () => {
       if (this.#answerUntil === undefined) this.#parts.onEnd('failed')
     })

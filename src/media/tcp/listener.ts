@@ -128,7 +128,7 @@ export class TcpListener implements Medium {
     const host = peerHost(socket)
     const { max_connections, max_per_address } = this.#options
     const ofHost = this.#perAddress.get(host) ?? 0
-    socket.on('error', () => undefined) // whoever uses the socket hears of it, and 'close' follows
+    socket.on('error', () => undefined) // the user of the socket gets it, and 'close' follows
     if (this.#sockets.size >= max_connections || ofHost >= max_per_address) {
       this.tally.too_many++
       this.counters.errors++

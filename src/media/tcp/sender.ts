@@ -16,7 +16,7 @@ import { connectSocket, StreamWriter, streamText } from '../stream-socket'
 import { clientTls, secureSocket, tlsError, tlsSettings } from '../tls'
 import type { TcpOptions } from './tcp-options'
 
-/** a connection nobody used is closed: a reference's listener serves one at a time */
+/** an unused connection is closed: a reference's listener serves one at a time */
 const FRESH_MS = 500
 /** answers to a packet in a connection of its own are waited for, beside the packets that follow */
 const LINGER_MS = 2000

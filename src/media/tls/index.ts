@@ -126,7 +126,7 @@ export function secureSocket(socket: Socket, client: ClientTls, peer: string, ti
     const fail = (thrown: unknown): void => {
       clearTimeout(deadline)
       secure.off('error', fail)
-      secure.on('error', () => undefined) // told once; what a destroyed socket still says is no news
+      secure.on('error', () => undefined) // reported once; errors of a destroyed socket are ignored
       secure.destroy()
       socket.destroy()
       reject(tlsError(thrown, peer))

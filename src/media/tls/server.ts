@@ -1,6 +1,6 @@
 // The listening end of TLS: handshakes with a deadline on connections that were taken elsewhere, client certificates where
 // `client_ca` is given, and files that changed (a renewed certificate) taken within a minute. What fails: the files at the
-// start (TLS_FILE), a handshake or a client's certificate (that connection only, told with its reason), changed files that
+// start (TLS_FILE), a handshake or a client's certificate (that connection only, logged with its reason), changed files that
 // are wrong (logged, the old ones stay).
 import type { Socket } from 'node:net'
 import { createServer, type Server, type TLSSocket, type TlsOptions } from 'node:tls'

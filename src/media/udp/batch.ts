@@ -3,7 +3,7 @@
 // call that fills it), and peers are known by their raw address.
 //
 // What fails: no room in the send buffer (packets wait, copied, until the socket is writable), none in the device (ENOBUFS:
-// they wait for a timer, since nothing tells), an error the peer or a router sent (told as dgram tells it). A handler that
+// they wait for a timer, since nothing tells), an error the peer or a router sent (reported as dgram does). A handler that
 // closes the port gets no further packet of the batch.
 import { constants } from 'node:os'
 import {

@@ -49,7 +49,7 @@ export const udpDriver: MediumDriver<UdpOptions> = {
 
 export interface RequestOptions {
   resolver?: HostResolver
-  /** told why there is no reply: NETWORK (no address, no way, there is no listener) or NO_REPLY (time is over) */
+  /** called with why there is no reply: NETWORK (no address, no way, there is no listener) or NO_REPLY (time is over) */
   onFailure?: (error: OsError) => void
 }
 
@@ -97,7 +97,7 @@ async function exchange(
     over = true
   })
   const peer = await resolver.resolve(host)
-  if (over) return late // a slow name server: nothing is sent for a question nobody waits for
+  if (over) return late // a slow name server: nothing is sent for a request that is over
   const socket = makeSocket(peer.family)
   try {
     await until(socket, 'connect', () => socket.connect(port, peer.address))

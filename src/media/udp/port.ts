@@ -19,7 +19,7 @@ export interface UdpPortEvents {
   sent(count: number): void
   /** one packet was not */
   sendFailed(error: unknown): void
-  /** the socket told an error by itself: a refusal of the peer, an interface that went */
+  /** an error that the socket reported by itself: a refusal of the peer, an interface that went */
   failed(error: unknown): void
 }
 
@@ -28,7 +28,7 @@ export interface UdpPort {
   readonly port: number
   /** what the kernel may hold for us, in bytes as it counts them */
   readonly receiveBuffer: number
-  /** packets lost since the receive buffer was full; undefined when nobody knows */
+  /** packets lost since the receive buffer was full; undefined when unknown */
   readonly dropped: number | undefined
   /** To the connected peer, or to `to`. Never throws; false when it was not taken. */
   send(packet: Uint8Array, to?: UdpPeer): Promise<boolean>

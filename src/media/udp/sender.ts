@@ -1,4 +1,4 @@
-// Packets to one peer by UDP. The socket is connected, so the kernel drops what others send us, tells us when nobody
+// Packets to one peer by UDP. The socket is connected, so the kernel drops what others send us, reports when nothing
 // listens there, and sends fastest. What fails: nobody there (counted, `degraded` until a packet comes back or no refusal
 // follows a packet for a second), no network (`lost`, the supervisor retries), a full send queue (false, counted), a name
 // that changes its address (a new socket takes over), a name server that is out (the last address is kept).
@@ -18,7 +18,7 @@ export interface UdpSenderOptions {
   /** name or IP address */
   host: string
   port: number
-  /** advice to whoever makes packets; up to MAX_DATAGRAM goes through, in fragments */
+  /** advice for the packer; up to MAX_DATAGRAM goes through, in fragments */
   maxPacket: number
   receiveBufferBytes: number
   /** 'auto': by the addon where there is one (default) */
@@ -43,7 +43,7 @@ export class UdpSender implements Medium {
   #peer: HostAddress | undefined
   #origin: PacketOrigin | undefined
   #moving = false
-  /** a refusal was told; when the first packet after it went out, 0 while none did */
+  /** a refusal was reported; when the first packet after it went out, 0 while none did */
   #refused = false
   #afterRefusal = 0
 

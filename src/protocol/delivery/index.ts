@@ -1,5 +1,5 @@
 // The delivery exchange (X29, docs/protocol.md section 3) in one place: a sender per uplink, a receiver per listening medium. Both are pure
-// state machines; their failure models are told in their own files.
+// state machines; their own files describe how they fail.
 export {
   ANSWER_SIZE,
   ENVELOPE,

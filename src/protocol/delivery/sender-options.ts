@@ -33,7 +33,7 @@ export interface DeliverySenderOptions<Token> {
   onAcked: (token: Token) => void
   /**
    * The bytes of a packet that must go again, as a FULL with its own TID and TS; they are copied at once. null: the record is gone
-   * and nobody wants it any more; it is counted `abandoned` and not sent.
+   * and it is not wanted any more; it is counted `abandoned` and not sent.
    */
   onResend: (token: Token, resends: number) => Uint8Array | null
 }

@@ -50,7 +50,7 @@ export class DeliverySender<Token> {
   #inFlight = 0
   /** packets that may be in flight now */
   #window: number
-  /** one loss is told by many packets: until then they count as one */
+  /** many packets report one loss: until then they count as one */
   #calmUntil = Number.NEGATIVE_INFINITY
   /** seqs of the frame that poll() gave last */
   #frameFrom = 0
@@ -169,7 +169,7 @@ export class DeliverySender<Token> {
   }
 
   /**
-   * What poll() gave last has left only now: the wait for its answer begins here. To be told by who sends over a medium that
+   * What poll() gave last has left only now: the wait for its answer begins here. Called by a sender over a medium that
    * takes its time.
    */
   left(now: number): void {
@@ -221,7 +221,7 @@ export class DeliverySender<Token> {
     for (let seq = this.#base; seq <= cum; seq++) take(seq)
     for (let bit = 0; bit < BITMAP_BITS; bit++)
       if ((bitmap >>> bit) & 1 && cum + 2 + bit >= this.#base) take(cum + 2 + bit)
-    // With a packet sent twice in it, an answer tells no round trip: neither of that packet, since nobody knows which sending
+    // With a packet sent twice in it, an answer gives no round trip: neither of that packet, since it is unknown which sending
     // was answered, nor of those named late because they were waiting for it. Measuring them would let the pause run away.
     this.#pause.answered(afterResend ? Number.POSITIVE_INFINITY : roundTrip, this.counters.acked > before)
     this.#window = Math.min(this.#options.maxPackets, this.#window + this.counters.acked - before)

@@ -1,5 +1,5 @@
 // The reaction to each control packet (docs/protocol.md section 2), one case per command byte. Pure over what it is handed; a packet
-// nobody knows is answered NACK. Throws what the parts throw; the manager turns that into an ERROR envelope.
+// with an unknown command is answered NACK. Throws what the parts throw; the manager turns that into an ERROR envelope.
 import { COMMAND } from '../../wire/commands'
 import * as control from '../control'
 import type { DispatchResult, IdService } from '../ids/service'

@@ -98,7 +98,7 @@ export class DataHandler {
     return buildSecureDictReady(aid, meta.timestamp_raw ?? 0)
   }
 
-  /** Without a receiving half a sender without a time is still told it. */
+  /** Without a receiving half a sender without a time still gets it. */
   #timeFor({ __packet_meta__: meta = {} }: DecodedData): Uint8Array | null {
     return meta.server_stamped && !meta.secure ? buildTimeResponse(0, this.#options.serverTime()) : null
   }
@@ -116,7 +116,7 @@ export class DataHandler {
   }
 }
 
-/** Tries the candidate keys; of several failures the one that got furthest is told. */
+/** Tries the candidate keys; of several failures the one that got furthest is returned. */
 function open(
   parser: DataParser,
   server: SecureServer,

@@ -3,8 +3,8 @@
 // are handed in. Alone it is the component of the vectors; Node and gateway hand in `strict`, and then only packets
 // that belong to something this node did move a key (X7, S13).
 //
-// What fails: a packet nobody understands is answered NACK; a request that cannot be served is answered NACK with its
-// reason; an id that is not on flash yet must not be told: await `durable` before sending `response`, or use
+// What fails: an unknown packet is answered NACK; a request that cannot be served is answered NACK with its
+// reason; an id that is not on flash yet must not be sent: await `durable` before sending `response`, or use
 // dispatch(), which drops the response when the disk fails (the device asks again). classifyAndDispatch never throws
 // for any bytes.
 import { join } from 'node:path'
@@ -150,7 +150,7 @@ export class HandshakeManager {
 
   // ---- time
 
-  /** A server told the time; false when it is none. `rttMs`: how long its answer took. */
+  /** The time of a server; false when it is none. `rttMs`: how long its answer took. */
   noteServerTime(ts: number, rttMs = 0): boolean {
     if (!Number.isFinite(ts) || ts <= (this.#deps.timeSyncThreshold ?? 1_000_000)) return false
     this.lastServerTime = Math.floor(ts)

@@ -1,5 +1,5 @@
 // The requests this node has open (D16, S13): an answer about time or identity counts only with the seq of one of them,
-// and once. The caller checks the address. Bounded; a request nobody answered is forgotten after a minute.
+// and once. The caller checks the address. Bounded; a request without an answer is forgotten after a minute.
 
 import type { Clock } from '../../lib/clock'
 import { LruMap } from '../../lib/lru-map'

@@ -1,5 +1,5 @@
 // Whether the next data packet of a device goes FULL or DIFF (specification "States and transitions"): FULL
-// until target_sync_count packets of it were sent, then DIFF. Entries nobody asked for in expire_seconds are dropped, which
+// until target_sync_count packets of it were sent, then DIFF. Entries not used in expire_seconds are dropped, which
 // only makes the device start with FULL again. Pure over the time handed in; cannot fail.
 
 export type Strategy = 'FULL_PACKET' | 'DIFF_PACKET'

@@ -14,7 +14,7 @@ export interface HandshakeOptions {
   targetSyncCount?: number
   /** folder of the template registry; a file of an AID there lets its first packet be a DIFF */
   registryDir?: string | null
-  /** life of sessions and sync entries nobody asks for */
+  /** life of sessions and sync entries that are not used */
   expireSeconds?: number
   /** file of the secure sessions; null: in memory only. Not opened with `strict`, whose halves have their own */
   secureStorePath?: string | null
@@ -73,9 +73,9 @@ export interface HandshakeDeps {
   timeSyncThreshold?: number
   /** D16: ID_ASSIGN, ID_POOL_RES and TIME_RESPONSE only count with the seq of an open request */
   requireOpenRequest?: boolean
-  /** told of a server time that counts: UNIX seconds, and how long the answer took */
+  /** called with a server time that counts: UNIX seconds, and how long the answer took */
   onServerTime?: (seconds: number, rttMs: number) => void
-  /** told what is wrong with the session file */
+  /** called with what is wrong with the session file */
   onProblem?: (problem: string) => void
   files?: Files
   /** the device's name, for requests whose metadata has none (X39); left out: one for the life of the manager */

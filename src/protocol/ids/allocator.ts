@@ -25,7 +25,7 @@ import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './type
 export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
 
 /**
- * Ids of a pool are kept for whoever asked for them at least this long, whatever the lease: its gateway hands them out
+ * Ids of a pool are kept for their gateway at least this long, whatever the lease: its gateway hands them out
  * later, and no packet tells it how long they are good.
  */
 export const POOL_HOLD_SECONDS = 30 * 86_400
@@ -301,7 +301,7 @@ export class IdAllocator {
     return this.#checkpointFailures
   }
 
-  /** metrics at which metricsSink threw; they are not told again */
+  /** metrics at which metricsSink threw; they are not sent again */
   get metricsFailures(): number {
     return this.#keeper.meter.untold
   }

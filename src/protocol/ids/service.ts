@@ -47,7 +47,7 @@ const POOL_LIMIT = 256
 const META_LIMIT = 4096
 /** of a request for a pool: it is kept with each of its ids */
 const POOL_META_LIMIT = 512
-/** errors a device is told by their name */
+/** errors that a device gets by name */
 const TOLD: ReadonlySet<string> = new Set(['ID_POOL_EXHAUSTED', 'ID_STORE_FULL', 'ID_QUOTA'])
 /** the same request again within this gets the same ids */
 const REPEAT_MS = 15_000
@@ -65,7 +65,7 @@ export class IdService {
   readonly #serverTime: () => number
   readonly #repeats = new LruMap<string, { ids: number[]; at: number }>(REPEATS_KEPT)
 
-  /** `serverTime`: what devices are told with their id, UNIX seconds */
+  /** `serverTime`: sent to devices with their id, UNIX seconds */
   constructor(allocator: IdSource | null, clock: Clock, serverTime: () => number) {
     this.#allocator = allocator
     this.#clock = clock

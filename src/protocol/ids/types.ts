@@ -15,7 +15,7 @@ export interface IdAllocatorOptions {
   leasePolicy?: LeasePolicyInput | null
   /** memory of the ids in use at most, about 400 bytes each; new devices are refused beyond it */
   maxBytes?: number
-  /** told the metrics at most every metrics_emit_interval_seconds */
+  /** called with the metrics at most every metrics_emit_interval_seconds */
   metricsSink?: ((metrics: LeaseMetrics) => void) | null
 }
 

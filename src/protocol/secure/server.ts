@@ -20,7 +20,7 @@ export interface SecureServerOptions {
   /** sessions of this side only */
   sessions?: SecureSessions
   clock?: Clock
-  /** UNIX seconds told to senders without a time */
+  /** UNIX seconds, sent to senders without a time */
   serverTime?: () => number
   /** plaintext data is refused; senders get their key by an opener, a FULL without sensors */
   requireSecure?: boolean
@@ -57,7 +57,7 @@ interface Candidate {
   readonly until: number
 }
 
-/** What an address was told, and when (mono ms). */
+/** An address that got an answer, and when (mono ms). */
 interface RecentAnswer {
   readonly address: string
   readonly at: number
@@ -358,7 +358,7 @@ export class SecureServer {
 /** The address of a session's file, where a peer of the reference writes a pair. */
 const peerAddress = (text: string): string => /^\('(.+)', \d+\)$/.exec(text)?.[1] ?? text
 
-/** Whether that address was told nothing of this kind for so long; noted as told now. */
+/** Whether that address got no answer of this kind for so long; notes one now. */
 function due(answerList: RecentAnswer[], addr: unknown, now: number, pause: number): boolean {
   const address = addressText(addr) ?? ''
   const known = answerList.findIndex(one => one.address === address)

@@ -2,8 +2,8 @@
 // whole.
 //
 // What fails: a missing file is no sessions. A file that cannot be read, is no JSON, or holds entries that are no
-// session is told through `onProblem` and kept aside as `<file>.damaged`; what could be read of it is used. A write
-// that fails is told, and the caller tries again later. Losing the file costs a new key exchange with each peer and
+// session is reported through `onProblem` and copied to `<file>.damaged`; what could be read of it is used. A write
+// that fails is reported, and the caller tries again later. Losing the file costs a new key exchange with each peer and
 // nothing else.
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
@@ -24,7 +24,7 @@ export interface SessionStoreOptions {
   files: Files
   /** a file of another peer is not used: its keys are for another server */
   peer?: string | undefined
-  /** told what is wrong with the file, in a sentence */
+  /** called with what is wrong with the file, in a sentence */
   onProblem: (problem: string) => void
 }
 

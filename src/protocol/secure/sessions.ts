@@ -1,5 +1,5 @@
 // The secure sessions by AID (docs/protocol.md section 6): the component as the reference has it, with expiry and its file. It
-// believes what it is told; which packets count is decided by SecureClient and SecureServer (X7, S13), which stand on
+// trusts its callers; which packets count is decided by SecureClient and SecureServer (X7, S13), which stand on
 // it.
 //
 // What fails: only its file, see SessionStore; the sessions in memory are right all the same. Their number is bounded:
@@ -28,7 +28,7 @@ import {
 export type { SessionRecord }
 
 export interface SecureSessionsOptions {
-  /** a session nobody asked for in this time is dropped */
+  /** a session that is not used in this time is dropped */
   expireSeconds?: number
   /** null: in memory only */
   storePath?: string | null
@@ -41,7 +41,7 @@ export interface SecureSessionsOptions {
   /** milliseconds that never jump */
   mono?: () => number
   files?: Files
-  /** told what is wrong with the file */
+  /** called with what is wrong with the file */
   onProblem?: (problem: string) => void
   maxSessions?: number
 }
@@ -211,7 +211,7 @@ export class SecureSessions {
     this.save()
   }
 
-  /** Drops what nobody asked for in expireSeconds. */
+  /** Drops what was not used in expireSeconds. */
   expire(): void {
     const now = this.#time()
     this.#cleanedAt = now

@@ -64,7 +64,7 @@ export function plaintextReceived(
   return ready(state, deriveSessionKey(aid, timestamp), timestamp)
 }
 
-/** The other side holds the key: the pending one wins over the timestamp told. */
+/** The other side holds the key: the pending one wins over the timestamp. */
 export function dictConfirmed(
   state: SessionState,
   aid: number,

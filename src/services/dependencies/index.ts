@@ -1,5 +1,5 @@
 // The plugin dependency_manager: whether the parts of os-node are as they were built (check), whether they load (doctor), and
-// how they come back (sync, repair, install). What fails is told part by part; nothing is laid in place that the manifest
+// how they come back (sync, repair, install). What fails is reported part by part; nothing is laid in place that the manifest
 // does not name, with its SHA-256.
 import { asOsError, errno, OsError } from '../../lib/errors'
 import { nearest } from '../../lib/nearest'

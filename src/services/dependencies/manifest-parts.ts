@@ -1,7 +1,7 @@
 // The parts os-node is made of, held against the manifest that the build wrote into the bundle: each is there and as built,
 // missing, damaged, or cannot be read. Parts for other kinds of machine are left out.
 //
-// What fails: a bundle without a manifest (it was changed by hand, or its end is gone) is told as damaged. Never throws.
+// What fails: a bundle without a manifest (it was changed by hand, or its end is gone) counts as damaged. Never throws.
 import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -59,7 +59,7 @@ export function splitBundle(bytes: Buffer): { code: Buffer; manifest: Manifest |
   try {
     return { code: bytes.subarray(0, at), manifest: v.parse(MANIFEST, JSON.parse(text)) }
   } catch {
-    return { code: bytes.subarray(0, at), manifest: null } // told as a damaged bundle
+    return { code: bytes.subarray(0, at), manifest: null } // reported as a damaged bundle
   }
 }
 
@@ -68,7 +68,7 @@ export function readManifest(dist = distFolder()): Manifest | null {
   try {
     return splitBundle(readFileSync(join(dist, 'os-node.js'))).manifest
   } catch {
-    return null // told as a damaged bundle by checkParts
+    return null // checkParts reports a damaged bundle
   }
 }
 

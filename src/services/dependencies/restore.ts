@@ -1,6 +1,6 @@
 // Brings a part back: from a copy kept in the data directory, from the packages of a checkout, by npm; in any case only bytes
 // with the SHA-256 of the manifest are laid in its place, by a rename. Where none of it works the answer says which file to
-// copy where. Never throws for what can be told.
+// copy where. What fails is in its result.
 import {
   chmodSync,
   closeSync,

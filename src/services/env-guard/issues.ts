@@ -1,7 +1,7 @@
 // Issues: what was found missing, since when, and whether it still is. Kept in <data>/env_guard/status.json, bounded; what is
 // over longest leaves first. Written when the set changes, not at every look.
 //
-// What fails: a file that cannot be read begins anew, one that cannot be written is told; both lose history only.
+// What fails: a file that cannot be read begins anew, one that cannot be written is logged; both lose history only.
 import { createHash } from 'node:crypto'
 import * as v from 'valibot'
 import { KINDS, type Kind } from '../../checks/remedies'

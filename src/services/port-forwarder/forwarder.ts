@@ -87,7 +87,7 @@ export class Forwarder {
     node.dispatch = wrapped
     this.#undo = [
       () => {
-        // what was there before, unless somebody else put theirs over ours
+        // what was there before, unless another caller replaced ours
         if (node.dispatch !== wrapped) return
         if (own) node.dispatch = original
         else delete (node as Partial<PluginNode>).dispatch

@@ -155,7 +155,7 @@ function compile(rule: Rule, logger: Logger): (packet: PacketFacts) => boolean {
   return packet => {
     if (rule.direction !== 'both' && rule.direction !== packet.direction) return false
     if (media.size > 0 && !media.has(packet.medium)) return false
-    // who names no command means readings: pings and requests of a link are nobody else's
+    // a rule without commands means readings: pings and requests belong to their link
     if (commands.size > 0 ? !commands.has(packet.cmd) : !isData(packet.cmd)) return false
     if (rule.source.length > 0 && !from(packet.address)) return false
     if (names.size === 0) return true

@@ -1,5 +1,5 @@
 // The admin token of a data directory: `<data>/token.json` holds its scrypt hash and nothing else. What fails: a file that is
-// there and cannot be read is STORAGE, and nobody gets in by it until a new token is made.
+// there and cannot be read is STORAGE, and no token is accepted until a new one is made.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
@@ -31,7 +31,7 @@ export function storedToken(dataDir: string): string | null {
   }
 }
 
-/** Makes a token, stores its hash, and returns it: nobody can read it later. The old one stops working. */
+/** Makes a token, stores its hash, and returns it; it cannot be read later. The old one stops working. */
 export async function newToken(dataDir: string): Promise<string> {
   const token = makeToken()
   writableDir(dataDir)

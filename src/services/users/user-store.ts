@@ -1,7 +1,7 @@
 // The users of the HTTP service, in `<data>/web_users.json`: `{users: [{username, role, enabled, created_at, updated_at,
 // password_hash?}]}`. Names differ by more than case. A user without a password exists, but cannot log in.
 //
-// What fails: a file that is there and cannot be read (STORAGE) gives nobody in and is not overwritten; a name that is taken
+// What fails: a file that is there and cannot be read (STORAGE) lets no user in and is not overwritten; a name that is taken
 // (USER_EXISTS), unknown (NOT_FOUND) or no name (BAD_REQUEST); a write that fails changes nothing.
 import { dirname, join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
@@ -45,7 +45,7 @@ const MAX_USERS = 1000
 const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_.@-]{0,63}$/u
 const MAX_PASSWORD_CHARS = 1024
 
-/** a hash of nobody's password: an unknown name takes as long as a wrong password */
+/** a hash of no user's password: an unknown name takes as long as a wrong password */
 const NOBODY = `scrypt$16384$8$1$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
 /** What names of users are compared by. */
@@ -130,7 +130,7 @@ export class UserStore {
     return viewOf(old)
   }
 
-  /** The enabled user with this password, else null; takes as long for a name nobody has. */
+  /** The enabled user with this password, else null; takes as long for an unknown name. */
   async verify(username: string, password: string): Promise<UserView | null> {
     const user = this.#all().get(userKey(username))
     const right = await verifySecret(password, user?.password_hash ?? NOBODY)
@@ -210,7 +210,7 @@ export class UserStore {
   }
 }
 
-/** One entry of the file; throws a TypeError for what is none. A role nobody knows counts as the least. */
+/** One entry of the file; throws a TypeError for what is none. An unknown role counts as the least. */
 function checked(user: StoredUser): StoredUser {
   if (typeof user?.username !== 'string') throw new TypeError('a user without a name')
   const { username, role, enabled, created_at = 0, updated_at = created_at, password_hash } = user

@@ -102,7 +102,7 @@ export class WebUserService implements Service {
           const { ended } = this.#web
           const stays = ended !== undefined && (block === true || !this.#host.gateway)
           if (!stays) return { value, text, exitCode: status.running ? 0 : 1 }
-          // in a gateway the caller is elsewhere: what it is told goes as a row
+          // in a gateway the caller is another process: its message goes as a row
           if (this.#host.gateway) return { rows: until(value, ended.call(this.#web, signal)) }
           print(text)
           return { exitCode: await ended.call(this.#web, signal) }

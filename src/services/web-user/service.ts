@@ -21,7 +21,7 @@ export interface ServerLike {
 
 export interface GatewayWebParts {
   make(host: string, port: number): ServerLike
-  /** where it listens when nobody says */
+  /** where it listens by default */
   readonly host: string
   readonly port: number
   readonly users: UserStore

@@ -1,4 +1,4 @@
-// The data queries (specification "Data query endpoints"). What the database throws without a code of its own is told as
+// The data queries (specification "Data query endpoints"). What the database throws without a code of its own becomes
 // unavailable (X27).
 import { asOsError, OsError } from '../../lib/errors'
 import type { HistoryQuery, PacketQuery, SensorQuery } from '../../storage'

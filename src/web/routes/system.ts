@@ -39,7 +39,7 @@ export const SYSTEM: readonly Route[] = [
     role: 'viewer',
     summary: 'this API as OpenAPI 3.1, from the schemas that check requests',
     answer: v.looseObject({ openapi: s.text, paths: s.open }),
-    // loaded when somebody asks: few do
+    // loaded at the first request: most gateways have none
     run: async ({ context, routes }) => (await import('../openapi')).openApi(routes, context.version),
   }),
   route({

@@ -41,7 +41,7 @@ export const live = new Store<Live>({
 })
 export const history = new History()
 export const meter = new Meter()
-/** the newest job told by an event */
+/** the newest job of an event */
 export const jobNews = new Store<Job | null>(null)
 
 let timer: ReturnType<typeof setTimeout> | undefined
@@ -70,7 +70,7 @@ async function learnUi(): Promise<void> {
   try {
     ui.set((await get<{ ui: UiConfig }>('/api/ui/config')).ui)
   } catch {
-    // without settings the page looks as it does by itself; trouble with the gateway is told by the rounds
+    // without settings the page looks as it does by itself; the rounds report trouble with the gateway
   }
 }
 
@@ -115,7 +115,7 @@ function take(dashboard: Round): void {
 function failed(thrown: unknown): void {
   const { status, message } = asApiError(thrown)
   stopStream()
-  // told by onRefused below
+  // onRefused below reports it
   if (status === 401) return
   failures++
   // spread, so that many open pages do not come back at once

@@ -1,5 +1,5 @@
 // Where the reader is: `#/packets/<uuid>` → ['packets', '<uuid>'], `?device_id=x` after it as values. The address holds it,
-// so that back, forward, reload and a link sent to somebody work.
+// so that back, forward, reload and a link that is passed on work.
 import { Store } from './observable'
 
 export interface Route {
@@ -15,7 +15,7 @@ export function parseHash(hash: string): Route {
   }
 }
 
-/** A part of an address somebody typed may be no percent text. */
+/** A part of a typed address may be no percent text. */
 function plain(part: string): string {
   try {
     return decodeURIComponent(part)

@@ -5,7 +5,7 @@ import { Store } from './observable'
 import type { Role } from './types'
 
 export interface LoginSession {
-  /** 'unknown' until the gateway has told */
+  /** 'unknown' until the gateway has answered */
   state: 'unknown' | 'in' | 'out'
   role: Role
   /** the gateway has said which role it is */
@@ -90,7 +90,7 @@ async function learnRole(): Promise<void> {
     const { role, username } = await get<{ role: Role; username: string }>('/api/session')
     session.patch({ role, username, known: true })
   } catch (thrown) {
-    // a gateway without sessions knows the admin token only; a refusal is told by onRefused, the next round asks again
+    // a gateway without sessions knows the admin token only; onRefused reports a refusal, the next round asks again
     if (asApiError(thrown).status === 404) session.patch({ role: 'admin', username: 'admin', known: true })
   }
 }

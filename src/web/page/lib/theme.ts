@@ -35,7 +35,7 @@ export function chooseTheme(next: Theme): void {
   }
 }
 
-/** The gateway's own wish (web_user.ui.ui_theme) counts where nobody chose. */
+/** The gateway's own wish (web_user.ui.ui_theme) counts until the user chooses. */
 export function suggestTheme(wish: unknown): void {
   if (kept() === null && isTheme(wish)) theme.set(wish)
 }

@@ -1,4 +1,4 @@
-// Why nothing can be changed here: said before somebody tries.
+// Why nothing can be changed here: shown before a user tries.
 import { live } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { may, session } from '../lib/session'

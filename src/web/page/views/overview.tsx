@@ -1,4 +1,4 @@
-// How the gateway is: what needs somebody first, then throughput, loss, flash and time, then every link.
+// How the gateway is: what needs attention first, then throughput, loss, flash and time, then every link.
 import { bytes, bytesText, duration } from '../../../units/display'
 import { age, counted, notices, number } from '../format'
 import { live, meter, now } from '../lib/live'

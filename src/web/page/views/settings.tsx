@@ -1,5 +1,5 @@
 // The settings, made from the gateway's own schema: found by name, changed many at once, saved together. What could not be
-// saved keeps what was typed and says why; what counts from the next start on only is told after saving.
+// saved keeps what was typed and says why; what counts from the next start on only is shown after saving.
 import { useState } from 'preact/hooks'
 import { call } from '../lib/api'
 import { afterSaving, fits, typedValue } from '../lib/edits'
