@@ -83,7 +83,7 @@ async function terminalUi(config: ConfigStore, logger: Logger, signal: AbortSign
   ])
   let local: Promise<SectionReader> | undefined
   const reader = new GatewaySections(config.dataDir, () => {
-    // somebody may have changed the file since the last look
+    // the file may have changed since the last look
     config.reload()
     return (local ??= localSections(config, logger))
   })

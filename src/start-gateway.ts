@@ -311,7 +311,7 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
     return {
       done: stopped(signal).then(async () => {
         logger.info('stopping: draining and committing')
-        // a log that could not be committed to the end is what whoever started this must hear of
+        // a log that could not be committed to the end is an error for the process that started this
         return (await undoAll()).includes('gateway') ? new OsError('STORAGE', '').traits.exit : 0
       }),
       info: {
@@ -321,11 +321,11 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
       },
       stop,
       transmit: api.transmit,
-      // the loopback upstream is told by the banner of its gateway, unless it had to make a token of its own
+      // the banner of its gateway has the loopback upstream, unless it had to make a token of its own
       banner: followsParent() && token === null ? '' : banner(gateway, role, url, token, overrides),
     }
   } catch (error) {
-    // told to whoever started it: no crash (R25)
+    // reported to the process that started it: no crash (R25)
     if (asOsError(error).code !== 'INTERNAL') watched.supervision.crashes.undo()
     await undoAll()
     throw error

@@ -2,7 +2,7 @@
 // takes the scan's place on the air for a second or two), and looks after a scan that has gone silent (R20). Opened by the
 // first user, closed by the last.
 //
-// What fails: the radio cannot be opened (every user that joins is told), is lost (every user is told, the next that joins
+// What fails: the radio cannot be opened (every user that joins gets the reason), is lost (every user gets the reason, the next that joins
 // opens it anew), a remedy against silence (the next one is tried; a library that does not open again is a loss).
 
 import type { Clock } from '../../src/lib/clock'
@@ -30,7 +30,7 @@ export interface AdapterOptions {
   clock: Clock
   timers: Timers
   logger: Logger
-  /** what may be behind a silence, for people; asked when one is told */
+  /** what may be behind a silence, for people; read when one is reported */
   suspicion?: () => string
   /** whether the machine has it at all */
   present?: () => boolean
@@ -39,7 +39,7 @@ export interface AdapterOptions {
 }
 
 const SILENCE_MS = 60_000
-/** after somebody stopped the scan: not at once, since that may go on for ever */
+/** after another program stopped the scan: not at once, since that may go on for ever */
 const AGAIN_MS = 1000
 /** how often is looked for an adapter that is missing */
 const LOOK_MS = 2000
@@ -70,7 +70,7 @@ export class Adapter {
     return { ...this.#tally, ...this.#options.radio.detail }
   }
 
-  /** addresses somebody waits for */
+  /** addresses that are waited for */
   get listeners(): number {
     return this.#byAddress.size + this.#toAll.size
   }
@@ -95,7 +95,7 @@ export class Adapter {
     if (this.#complaint !== '') user.degraded(this.#complaint)
   }
 
-  /** Closes the radio when nobody is left. */
+  /** Closes the radio when no user is left. */
   async leave(user: AdapterUser): Promise<void> {
     if (!this.#users.delete(user) || this.#users.size > 0) return
     await this.#end()

@@ -13,7 +13,7 @@ const keyOf = (name: string, extended: boolean): string => (extended ? `${name} 
 
 /**
  * The adapter `name` (hci0). With extended scanning it is another thing to the library, and two of these on one adapter would
- * end each other's scans: whoever comes second is refused (LINK_DOWN, tried again: a reload changes them one by one). `radio`
+ * end each other's scans: the second one is refused (LINK_DOWN, tried again: a reload changes them one by one). `radio`
  * is for tests.
  */
 export function sharedAdapter(

@@ -15,7 +15,7 @@ import { COMMON_CHANNELS, type Decoder } from './codec'
 import { AdvertisementFeed } from './feed'
 import type { CommonOptions } from './source-options'
 
-/** for all channels together: whoever tests a source waits 15 s for it */
+/** for all channels together: a test of a source waits 15 s for it */
 const TEST_WAIT_MS = 12_000
 
 /** Where a source's parts come from; tests hand in their own. */

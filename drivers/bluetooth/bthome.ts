@@ -1,6 +1,6 @@
 // BTHome v2 (bthome.io/format): service data of UUID 0xFCD2, objects in little-endian order, plain or encrypted. What fails:
 // another version, an encrypted device without a key and the other way round (an attacker must not get around the key by
-// sending plainly), an object nobody knows: what came before it counts, since its length is not known either.
+// sending plainly), an unknown object: what came before it counts, since its length is not known either.
 import { addressBytes, serviceData } from './ad'
 import type { BthomeCipher } from './bthome-cipher'
 import { BUTTON, DIMMER, objectType, PACKET_ID, SKIPPED, VARIABLE } from './bthome-objects'
@@ -18,7 +18,7 @@ const SAME_EVENT_MS = 2000
 /** One object of a packet. `raw` is the number as sent. */
 type OnObject = (id: number, raw: number) => void
 
-/** Walks the objects of a packet; false when it ended in the middle or at an object nobody knows. */
+/** Walks the objects of a packet; false when it ended in the middle or at an unknown object. */
 export function eachObject(bytes: Uint8Array, onObject: OnObject): boolean {
   for (let at = 0; at < bytes.length; ) {
     const id = bytes[at]!

@@ -4,7 +4,7 @@
 /** One value of an advertisement; null: the device says that it has none. */
 export type Emit = (key: string, value: number | null) => void
 
-/** '': values were told; a text: ours, but not to be used, and why; null: not of this format. */
+/** '': values were handed on; a text: ours, but not to be used, and why; null: not of this format. */
 export type Verdict = '' | (string & {}) | null
 
 /** The format of one device: may remember what it heard (counters, repeats). */

@@ -1,6 +1,6 @@
 // From advertisements to the newest values of a source's channels. What fails: the adapter (lost: the source is opened again),
 // a device that is not heard (its values grow too old; presence says 0), an advertisement that cannot be used (counted,
-// and told by a test of the source), one sent again by somebody else (counted as refused).
+// and shown by a test of the source), a replayed one (counted as refused).
 import type { Clock } from '../../src/lib/clock'
 import type { Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
@@ -32,7 +32,7 @@ export interface FeedOptions {
 const MOST_KEYS = 64
 
 export class AdvertisementFeed implements Feed {
-  /** everything the device told since the opening, by channel, also what nobody asked for */
+  /** every value of the device since the opening, by channel, also those that no channel uses */
   readonly heard = new Map<string, Heard>()
   /** why its last advertisement was of no use; '' when it was */
   refusal = ''

@@ -1,4 +1,4 @@
-// Why an adapter cannot be used, told from what the kernel shows: no such adapter, blocked by rfkill, switched off, no
+// Why an adapter cannot be used, from what the kernel shows: no such adapter, blocked by rfkill, switched off, no
 // rights. Asked when opening fails or before it would, since the library says only that something is wrong.
 import { join } from 'node:path'
 import { OsError } from '../../src/lib/errors'

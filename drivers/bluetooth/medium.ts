@@ -1,6 +1,6 @@
 // Packets over the Nordic UART service in D8 framing. A sending medium has one peer and is down without it. A listening one
 // has any number: it is up as soon as the adapter is, each peer connects and reconnects by itself, and those that are
-// missing are told (degraded). Media that name the same peer share one connection.
+// missing are reported (degraded). Media that name the same peer share one connection.
 import type { Clock } from '../../src/lib/clock'
 import { counted } from '../../src/lib/counted'
 import type { Logger } from '../../src/lib/logger'

@@ -72,7 +72,7 @@ export async function connectStream(
     return { write, notify }
   }
   const walk = steps()
-  walk.catch(() => undefined) // told by the race; what comes after it is over is not news
+  walk.catch(() => undefined) // the race reports it; what comes after its end is ignored
   try {
     const { write } = await Promise.race([walk, over])
     return new NobleConnection(peripheral, write, options, timers, handler => {
@@ -87,7 +87,7 @@ export async function connectStream(
     })
   } finally {
     cancel()
-    over.catch(() => undefined) // nobody waits for it any more
+    over.catch(() => undefined) // nothing waits for it any more
   }
 }
 

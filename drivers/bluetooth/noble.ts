@@ -1,7 +1,7 @@
 // A radio on noble's HCI socket. What the library does by itself is taken away where it does not fit a gateway:
-// - it keeps an object for every device it ever heard: here it is told only of those that are connected to; reports are taken
+// - it keeps an object for every device it ever heard: here it gets only those that are connected to; reports are taken
 //   from the socket's parser as they are, also because it merges the reports of one device;
-// - it ends the process at SIGINT: whoever stops the gateway does that;
+// - it ends the process at SIGINT: the gateway's own stop does that;
 // - bytes of a peer that its parser does not expect throw out of a socket event: they are counted instead;
 // - its socket closes a descriptor twice, the second time when it is collected: so it never is.
 // The package's version is pinned, since this leans on its inner parts; what is missing of them is NO_DRIVER.
@@ -33,7 +33,7 @@ const NO_RSSI = 127
 
 /**
  * Sockets that were closed, for ever: the library's destructor closes the number of its descriptor once more, which by then is
- * somebody else's. A few hundred bytes for each opening.
+ * another's. A few hundred bytes for each opening.
  */
 const closed = new Set<unknown>()
 
@@ -138,7 +138,7 @@ export class NobleRadio implements Radio {
     }
     noble.on('stateChange', heard)
     this.#takeOver()
-    if (noble.state !== 'unknown') heard(noble.state) // told before we listened
+    if (noble.state !== 'unknown') heard(noble.state) // reported before we listened
     const reached = await this.#within(POWER_ON_MS, state, '')
     if (reached === 'poweredOn') {
       this.#ready = true

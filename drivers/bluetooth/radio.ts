@@ -18,7 +18,7 @@ export interface RadioEvents {
   report(report: Report): void
   /** the adapter is gone or switched off; nothing more comes of this opening */
   lost(reason: string): void
-  /** somebody else stopped the scan, or reset the adapter under us */
+  /** another program stopped the scan, or reset the adapter */
   disturbed(what: 'scan stopped' | 'adapter reset'): void
 }
 

@@ -1,4 +1,4 @@
-// How an option names a pin. Nothing but the schema: whoever shows the configuration loads it without the board files.
+// How an option names a pin. Nothing but the schema: a reader of the configuration loads it without the board files.
 import * as v from 'valibot'
 
 const pinName = v.pipe(v.string(), v.minLength(1), v.maxLength(31))

@@ -1,5 +1,5 @@
 // The firmware's config.txt: which of its lines count for this board. Pure. A line below a section counts when the section is
-// for this board; [all] ends them, [none] is for nobody. Sections that ask what only the firmware knows (a display, a serial
+// for this board; [all] ends them, [none] fits no board. Sections that ask what only the firmware knows (a display, a serial
 // number, a pin) count as not met: the worst that comes of it is advice to add a line that is there.
 
 export interface BootConfig {

@@ -20,7 +20,7 @@ export function board(): Board {
   return current
 }
 
-/** Names the board; null: as detected. Throws CONFIG_INVALID for a name nobody knows. */
+/** Names the board; null: as detected. Throws CONFIG_INVALID for an unknown name. */
 export function useBoard(name: string | null): void {
   current = name === null ? undefined : boardNamed(name)
 }

@@ -142,7 +142,7 @@ export class CanBus {
       const { up, state } = this.#edges.link(this.#name)
       return up && state !== 'bus-off'
     } catch {
-      return false // it is not there, or nothing can be asked: whoever opens is told why
+      return false // it is not there, or it cannot be queried: opening it says why
     }
   }
 
@@ -222,7 +222,7 @@ export class CanBus {
       this.#cancelOff = undefined
     } else if (link.kind === 'can' && !this.#cancelOff)
       this.#cancelOff = this.#timers.after(link.restart_ms > 0 ? link.restart_ms + OFF_MS : 0, () => this.#lost(text))
-    // counters move all the time: told when the state changes only
+    // counters move all the time: reported when the state changes only
     const kind = text && state
     if (kind === this.#said) return
     this.#said = kind

@@ -94,7 +94,7 @@ export class CanMedium implements Medium {
         events.lost(reason)
       },
       degraded: reason => {
-        // on a bus that is off nobody answers; and one of many peers that is off is no fault of a listener
+        // on a bus that is off nothing answers; and one of many peers that is off is no fault of a listener
         const excused = key !== name && (this.#options.mode === 'listen' || this.#reasons.get(name))
         if (reason === (this.#reasons.get(key) ?? '') || (reason && excused)) return
         this.#reasons.set(key, reason)

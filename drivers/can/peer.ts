@@ -44,7 +44,7 @@ const MAX_WAITING = 1024
 const MAX_WAITING_BYTES = 256 * 1024
 /** a full queue of the device is looked at again after this: some frames of a slow bus */
 const RETRY_MS = 5
-/** ENOBUFS in the midst of a packet is not told, the kernel then gives up: such a packet is sent again, this often */
+/** ENOBUFS in the midst of a packet is not reported, the kernel then gives up: such a packet is sent again, this often */
 const MAX_TRIES = 5
 const LATELY_MS = 5000
 /** packets of one wake */
@@ -247,7 +247,7 @@ export class CanPeer implements Medium {
     this.#done(false)
   }
 
-  /** True when the interface is lost, which is told; all that waits is refused. */
+  /** True when the interface is lost, which is reported; all that waits is refused. */
   #gone(error: number): boolean {
     const loss = this.#parts.loss(error)
     if (loss === undefined) return false

@@ -1,5 +1,5 @@
 // Debouncing by the times of edges, for chips whose kernel driver refuses to do it. Pure. A change counts once the level has
-// stayed for the whole time, as the kernel does it; it is told with the next edge or with the next settle().
+// stayed for the whole time, as the kernel does it; it is reported with the next edge or with the next settle().
 
 export class Debounce {
   /** the level that counts: 1 active */

@@ -24,7 +24,7 @@ class GpioProbe implements Probe {
   readonly #minGapMs: number
   readonly #timers: Timers
   #events: OpenableEvents | undefined
-  /** the chip went away: outputs are not told to stop */
+  /** the chip went away: outputs are not stopped */
   #lost = false
   #cancelGap: (() => void) | undefined
   /** a change came during the pause */

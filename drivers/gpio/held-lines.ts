@@ -39,7 +39,7 @@ function resolved(world: PinWorld, spec: PinSpec): ResolvedPin | undefined {
   try {
     return world.resolve(spec)
   } catch {
-    return undefined // whoever requests it says why
+    return undefined // the next request says why
   }
 }
 

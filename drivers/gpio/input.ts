@@ -61,7 +61,7 @@ export class Input {
     return this.#kept.count
   }
 
-  /** edges the kernel dropped because nobody read them in time */
+  /** edges the kernel dropped because they were not read in time */
   get missed(): number {
     return this.#kept.missed + (this.#lines?.missed ?? 0)
   }
@@ -181,8 +181,8 @@ export class Input {
   }
 
   /**
-   * A pulse that came and went since the last reading is told by one reading, its end by the next. A single change back to
-   * what was told is none: the level was seen before its edge.
+   * A pulse that came and went since the last reading is in one reading, its end in the next. A single change back to
+   * what was reported is none: the level was seen before its edge.
    */
   #latched(level: 0 | 1): 0 | 1 {
     const pulse = this.#changes >= (this.#edge === 'both' ? 2 : 1) && level === this.#told

@@ -9,7 +9,7 @@ import { release } from './held-lines'
 export interface GpioWorld {
   resolve(spec: PinSpec): ResolvedPin
   request(chip: string, options: LinesOptions): Promise<GpioLines>
-  /** who has a line now; '' when nobody says */
+  /** who has a line now; '' when unknown */
   consumer(pin: ResolvedPin): string
   /** the clock of the kernel's edges, in nanoseconds */
   nowNs(): number
@@ -101,7 +101,7 @@ function explain(world: GpioWorld, error: OsError, name: string, spec: PinSpec, 
   )
 }
 
-/** For messages only: what cannot be told is left out. */
+/** For messages only: what is unknown is left out. */
 function quietly(ask: () => string): string {
   try {
     return ask()

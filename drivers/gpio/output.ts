@@ -63,7 +63,7 @@ export class Output {
     return { lines, wanted }
   }
 
-  /** Keeps the line for whoever opens it next; it is as closed then. The result lets go of it if no one does. */
+  /** Keeps the line for its next user; it counts as closed then. The result lets go of it if no one does. */
   park(): () => Promise<void> {
     const lines = this.#lines
     const { on_stop } = this.#options

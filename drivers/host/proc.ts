@@ -114,7 +114,7 @@ interface Look {
   devices: Map<string, NetCounters>
 }
 
-/** What is told of an interface: name, unit, and how it comes out of two looks. */
+/** The readings of an interface: name, unit, and how it comes out of two looks. */
 const NET = {
   rx: ['By', (now: NetCounters) => now.rxBytes],
   tx: ['By', (now: NetCounters) => now.txBytes],

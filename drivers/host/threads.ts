@@ -1,5 +1,5 @@
 // Files that may block, read in threads of the addon: one for all of them, and another as soon as that one is stuck, so that
-// a chip that hangs costs its own value and nobody else's. What fails: the deadline (TIMEOUT), a file whose read is still out
+// a chip that hangs costs its own value and no other. What fails: the deadline (TIMEOUT), a file whose read is still out
 // (TIMEOUT at once, no second thread), too many stuck threads (TIMEOUT), else the system's error.
 import { asOsError, OsError } from '../../src/lib/errors'
 import { FileReader } from '../../src/native/files'

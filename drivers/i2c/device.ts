@@ -1,5 +1,5 @@
 // One chip on an I2C bus as a source's probe. Several chips share a bus: the adapter's thread takes their transfers in turn.
-// What fails: nobody answers (NO_REPLY: down at the opening, later the channels are ERROR and the chip is set up anew at the
+// What fails: nothing answers (NO_REPLY: down at the opening, later the channels are ERROR and the chip is set up anew at the
 // next read, since it may have lost power), a stuck transfer (TIMEOUT, then BUS_STUCK: the link is down until the kernel
 // gives the bus back; never a hang, R20), two sources for one chip (CONFIG_INVALID).
 import { readlinkSync, realpathSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// Source types of I2C chips: bme280, sht3x, ads1115, ina219, ds3231. Declarations and option schemas; what fails is told in
+// Source types of I2C chips: bme280, sht3x, ads1115, ina219, ds3231. Declarations and option schemas; what fails is described in
 // device.ts and beside each chip.
 import * as v from 'valibot'
 import { asOsError, OsError } from '../../src/lib/errors'

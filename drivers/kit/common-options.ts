@@ -1,4 +1,4 @@
-// Options that every source of drivers/ has in common, as valibot fragments. An option nobody knows is refused with the
+// Options that every source of drivers/ has in common, as valibot fragments. An unknown option is refused with the
 // nearest name there is, since a misspelt option that is silently left out costs an afternoon in front of a cabinet.
 import * as v from 'valibot'
 import { nearest } from '../../src/config'

@@ -36,7 +36,7 @@ export interface LatestOptions {
   testWaitMs?: number
 }
 
-/** whoever tests a source waits 15 s for it */
+/** a test of a source waits 15 s for it */
 const TEST_WAIT_MS = 10_000
 const NEVER = Number.NEGATIVE_INFINITY
 

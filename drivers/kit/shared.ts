@@ -2,7 +2,7 @@
 // and one thing behind them is opened by the first and closed by the last. What it receives is handed to whom it concerns:
 // answers to those that send, everything else to those that listen; where only one kind is open, it gets all.
 //
-// What fails: the hardware is lost → each of them is told, and the next that opens opens it anew; one that asks for other
+// What fails: the hardware is lost → each of them is notified, and the next that opens opens it anew; one that asks for other
 // settings than those it is open with is refused (LINK_DOWN, tried again: a reload changes them one by one).
 import { isDeepStrictEqual } from 'node:util'
 import { OsError } from '../../src/lib/errors'
@@ -18,7 +18,7 @@ import type {
 import { handOver } from '../../src/links/deliver'
 import { COMMAND } from '../../src/wire/commands'
 
-/** Packets that answer a request: for whoever sent it. */
+/** Packets that answer a request: for its sender. */
 const ANSWERS: ReadonlySet<number> = new Set([
   COMMAND.ID_ASSIGN,
   COMMAND.ID_POOL_RES,
@@ -107,7 +107,7 @@ class Hardware {
     this.#run++
     this.opening = undefined
     const closing = this.medium.close()
-    // the next opening waits for it, whatever became of it; who leaves last is told
+    // the next opening waits for it, whatever became of it; the last user gets its error
     this.#closing = closing
     closing.catch(() => {
       if (this.#closing === closing) this.#closing = Promise.resolve()

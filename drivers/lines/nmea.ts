@@ -1,4 +1,4 @@
-// Sentences of NMEA 0183 as values, whoever the talker is. Pure. A field that is empty, or a sentence that says its data are
+// Sentences of NMEA 0183 as values, of any talker. Pure. A field that is empty, or a sentence that says its data are
 // not valid, gives null: the device has no value for now. A field that is no number gives null too. What is no sentence we
 // know says nothing. Time and date are not taken: the gateway has a clock of its own.
 

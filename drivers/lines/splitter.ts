@@ -16,7 +16,7 @@ export class LineSplitter {
   #isDamaged = false
   readonly #onLine: (line: Uint8Array) => void
 
-  /** `line` of onLine is only valid during the call; empty lines are not told. */
+  /** `line` of onLine is only valid during the call; empty lines are left out. */
   constructor(separator: Uint8Array, maxLength: number, onLine: (line: Uint8Array) => void) {
     this.#separator = separator
     this.#dropsReturn = separator.length === 1 && separator[0] === 0x0a

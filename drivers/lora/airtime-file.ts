@@ -94,7 +94,7 @@ export class DutyBook {
       // the radio may have been on another band meanwhile, whose book is another
       others = this.#pages()
     } catch {
-      // no file yet, or one that told what was wrong with it when it was read
+      // no file yet, or one whose fault was reported when it was read
     }
     try {
       files.mkdir(dirname(path))

@@ -54,7 +54,7 @@ export class LoraChannel {
   readonly #parts: ChannelParts
   readonly #slotMs: number
   #sending: { job: Waiting; ms: number } | null = null
-  /** a busy channel: nobody goes before */
+  /** a busy channel: nothing is sent before */
   #backoffUntil = Number.NEGATIVE_INFINITY
   /** an answer is expected: only answers go before */
   #quietUntil = Number.NEGATIVE_INFINITY
@@ -69,7 +69,7 @@ export class LoraChannel {
     this.#slotMs = Math.max(5, parts.modem.airtime(ANSWER_BYTES) / 2)
   }
 
-  /** For whoever plans ahead (see the contract). */
+  /** For senders that plan ahead (see the contract). */
   get airtime(): Airtime {
     const { modem, duty } = this.#parts
     const share = Math.min(1, ...modem.band.limits.map(({ budgetMs, windowMs }) => budgetMs / windowMs))
@@ -116,7 +116,7 @@ export class LoraChannel {
     this.#backoffUntil = now + this.#slotMs * (1 + Math.floor(this.#parts.random() * slots))
   }
 
-  /** A packet came in: whoever kept still for an answer need not any longer. */
+  /** A packet came in: a sender that waits for an answer may send again. */
   heard(now: number): void {
     this.#quietUntil = Math.min(this.#quietUntil, now + this.#slotMs * this.#parts.random())
   }

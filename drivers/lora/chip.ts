@@ -118,7 +118,7 @@ export class LoraChip {
     await this.#mode(MODE.RX_CONTINUOUS)
   }
 
-  /** Looks for the preamble of somebody else; IRQ.CAD_DONE comes after about two symbols. */
+  /** Looks for the preamble of another station; IRQ.CAD_DONE comes after about two symbols. */
   async startCad(): Promise<void> {
     await this.#mode(MODE.STANDBY)
     await this.write(REG.DIO_MAPPING_1, DIO0.CAD_DONE)

@@ -1,5 +1,5 @@
 // What a radio is wired to: an SPI device and up to two lines. Here the driver meets the kernel; tests hand in a chip
-// made of registers instead. What fails: no device, no right (told with what to do), a line that somebody else has (the codes
+// made of registers instead. What fails: no device, no right (with what to do), a line that another process has (the codes
 // of src/native).
 import type { Clock } from '../../src/lib/clock'
 import { asOsError, OsError } from '../../src/lib/errors'

@@ -1,5 +1,5 @@
 // LoRa (D10): SX1276, 77, 78 and 79 on the kernel's spidev, their DIO and reset lines on gpiod. A radio is opened once,
-// whoever uses it: uplink, receiver and dispatch of the same `spi` share it and must be set the same. The budget of time on
+// its users: uplink, receiver and dispatch of the same `spi` share it and must be set the same. The budget of time on
 // the air belongs to the radio and its band, outlives the links, and lies in <data_dir>/lora.
 // What fails: see radio.ts, channel.ts and book.ts; options that the chip or the law does not allow: CONFIG_INVALID.
 import { basename, join } from 'node:path'

@@ -1,4 +1,4 @@
-// What waits to be sent: answers before everything else, since whoever asked repeats the question; bounded, and nothing waits
+// What waits to be sent: answers before everything else, since a peer repeats its request; bounded, and nothing waits
 // for ever. Pure. What fails: a packet too many is refused, an answer too many pushes the oldest out; both resolve false.
 import { COMMAND } from '../../src/wire/commands'
 
@@ -13,7 +13,7 @@ export interface Waiting {
 
 /** packets, and answers, that wait at most */
 export const MOST_WAITING = 16
-/** whoever waits for an answer has asked again by then */
+/** the peer has repeated its request by then */
 const ANSWER_MS = 30_000
 const PACKET_MS = 60_000
 /** command, a zero seq, and the epoch: what two answers of the delivery exchange have in common of which the newer says all */

@@ -72,7 +72,7 @@ export class Radio {
   #opened = false
   #running: Promise<void> | undefined
   #wake = (): void => undefined
-  /** an edge of DIO0 that nobody looked after yet */
+  /** an edge of DIO0 that is not handled yet */
   #edge = false
   /** DIO0 was configured and gives edges as it should */
   #edges = false
@@ -128,7 +128,7 @@ export class Radio {
     this.#wake()
     await this.#running
     this.#running = undefined
-    // nobody hears it any more; a chip that cannot be reached is left as it is
+    // it has no user any more; a chip that cannot be reached is left as it is
     await chip?.sleep().catch(() => undefined)
     for (const pin of this.#inputs.splice(0)) await pin.close()
     await this.#reset?.close()
@@ -195,7 +195,7 @@ export class Radio {
     if (this.#opened) onReception(reception)
   }
 
-  /** True when nobody else sends. */
+  /** True when no other station sends. */
   async #free(): Promise<boolean> {
     const { clock, channel, options } = this.#parts
     const chip = this.#chip!

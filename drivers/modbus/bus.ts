@@ -1,4 +1,4 @@
-// One Modbus bus: whoever reads slaves on it takes turns, and a slave that does not answer costs one time-out, its own (R17).
+// One Modbus bus: sources that read slaves on it take turns, and a slave that does not answer costs one time-out, its own (R17).
 // After two time-outs in a row the slave is silent: one silent slave of the bus is asked every two seconds, in turn, so that one
 // that comes back is heard soon, and never for more than a tenth of the bus time. Requests to it fail at once meanwhile and the
 // others go on. A damaged answer is asked for again.

@@ -1,5 +1,5 @@
 // Source types modbus_rtu and modbus_tcp: registers of one slave as readings. Sources that name the same port or server share
-// it and take turns (shared.ts); what fails is told in bus.ts, rtu.ts, tcp.ts and registers.ts.
+// it and take turns (shared.ts); what fails is described in bus.ts, rtu.ts, tcp.ts and registers.ts.
 import type { GenericSchema } from 'valibot'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'

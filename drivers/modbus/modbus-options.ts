@@ -28,7 +28,7 @@ const shared = {
   retries: v.optional(whole(0, 10), 1),
   /** 1: addresses are counted from 1, as many data sheets do */
   address_base: v.optional(v.picklist([0, 1]), 0),
-  /** registers nobody asked for that may be read along to save a request */
+  /** unused registers that may be read along to save a request */
   gap: v.optional(whole(0, 100), 0),
   /** registers in one request at most */
   max_registers: v.optional(whole(1, 125), 125),
@@ -39,7 +39,7 @@ export const rtuSchema = strict({
   ...shared,
   ...serialEntries(9600),
   port: v.pipe(v.string(), v.minLength(1, 'must be given')),
-  /** 1 to 247; nobody answers to 0, the broadcast */
+  /** 1 to 247; nothing answers to 0, the broadcast */
   slave: whole(1, 247),
   /** silence before a request beyond the standard's 3.5 characters */
   pause_ms: v.optional(whole(0, 1000), 0),

@@ -41,7 +41,7 @@ export class RtuTransport implements Transport {
   readonly #characterMs: number
   readonly #buffer = new Uint8Array(ROOM)
   #length = 0
-  /** bytes with a wrong parity or stop bit, whoever sent them */
+  /** bytes with a wrong parity or stop bit, of any sender */
   damagedBytes = 0
   #isDamaged = false
   /** when the last byte came or went, on the monotonic clock */

@@ -1,5 +1,5 @@
 // Buses by what they are plugged into: several sources name the same port or server and share one. The first that opens
-// opens it, the last that closes closes it. What fails: the bus is lost → every source of it is told, and the next that
+// opens it, the last that closes closes it. What fails: the bus is lost → every source of it is notified, and the next that
 // opens opens it anew; a source that wants other settings than those it is open with is refused (LINK_DOWN, tried again:
 // a reload changes them one by one).
 import { isDeepStrictEqual } from 'node:util'
@@ -28,7 +28,7 @@ export class Membership {
   /** made at the first opening that fell to this one */
   #mine: ModbusBus | undefined
   #events: OpenableEvents | undefined
-  /** counts closings: an opening begun before one ends for nobody else */
+  /** counts closings: an opening begun before one counts only for its own caller */
   #closings = 0
 
   constructor(
@@ -77,7 +77,7 @@ export class Membership {
     if (entry.members.size === 0) await end(this.key, entry)
   }
 
-  /** Tells that the port is back; whoever waits for the same one is told too. */
+  /** Tells that the port is back; others that wait for the same one are notified too. */
   onReturn(back: () => void): () => void {
     const others = waiting.get(this.key) ?? new Set()
     waiting.set(this.key, others.add(back))
@@ -106,7 +106,7 @@ export class Membership {
         for (const member of members) member.#events?.degraded(reason)
       },
     })
-    opened.catch(() => undefined) // heard by whoever opens
+    opened.catch(() => undefined) // the opener gets its error
     const entry: Entry = { bus, settings: this.settings, members, opened }
     entries.set(this.key, entry)
     return entry

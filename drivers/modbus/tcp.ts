@@ -1,4 +1,4 @@
-// Modbus TCP: one connection, one request at a time, answers told apart by their transaction number. Many devices close a
+// Modbus TCP: one connection, one request at a time, answers matched by their transaction number. Many devices close a
 // connection that is quiet for some seconds: that is no loss, the next request connects again.
 //
 // What fails: no connection within the time (LINK_DOWN), no answer in time (NO_REPLY; after three in a row the connection is
@@ -34,7 +34,7 @@ interface Waiting {
 
 export class TcpTransport implements Transport {
   readonly confuses = false
-  /** answers nobody waited for any more, and connections made */
+  /** answers that came too late, and connections made */
   readonly counters = { late: 0, connections: 0 }
   readonly #options: TcpOptions
   readonly #timers: Timers
@@ -42,7 +42,7 @@ export class TcpTransport implements Transport {
   #length = 0
   #socket: Socket | undefined
   #events: OpenableEvents | undefined
-  /** counts closings: a connection begun before one is none for whoever opened since */
+  /** counts closings: a connection begun before one does not count for a later opening */
   #closings = 0
   #transaction = 0
   #silent = 0
@@ -127,7 +127,7 @@ export class TcpTransport implements Transport {
         )
       })
     } catch (error) {
-      socket.on('error', () => undefined) // already told
+      socket.on('error', () => undefined) // already reported
       socket.destroy()
       throw error
     } finally {
@@ -151,7 +151,7 @@ export class TcpTransport implements Transport {
     this.#drop(`the connection is gone: ${why}`)
   }
 
-  /** Ends the connection and whoever waits on it; the next request makes another. */
+  /** Ends the connection and the request that waits on it; the next request makes another. */
   #drop(why: string): void {
     const socket = this.#socket
     this.#socket = undefined

@@ -91,7 +91,7 @@ static int send_all(int fd, const uint8_t *slab, const uint32_t *offsets, const 
 /*
  * send(descriptor, slab, offsets: Uint32Array, lengths: Uint32Array, count, peers: Uint8Array | null) → packets sent
  * With fewer than asked for, the next call tells what is wrong with the next packet; the refusal of an earlier one is gone
- * with it (the kernel tells it once, to whoever asks), and comes again. peers null: to the connected peer.
+ * with it (the kernel reports it once, to the next call), and comes again. peers null: to the connected peer.
  */
 static napi_value send_batch(napi_env env, napi_callback_info info) {
     napi_value args[6];

@@ -113,7 +113,7 @@ static int ask(int fd, int index, uint32_t *out) {
 
 /*
  * canLink(interface, out: Uint32Array(16)) → 0; -ENODEV: there is no such interface
- * out: index, IFF_ flags, mtu, kind (0 no CAN, 1 virtual, 2 CAN), CAN_STATE_ (255: not told), transmit and receive error
+ * out: index, IFF_ flags, mtu, kind (0 no CAN, 1 virtual, 2 CAN), CAN_STATE_ (255: unknown), transmit and receive error
  * counter, bit rate, bit rate of FD data, restart-ms, then since the interface is there: bus errors, times in warning, passive
  * and bus-off, arbitrations lost, restarts.
  */

@@ -1,7 +1,7 @@
 /*
  * Descriptors and their readiness. One call of JavaScript per wake of the event loop, none per packet.
  *
- * Whoever comes first closes the fd, exactly once: close(), the garbage collector (only while nobody watches), or the end of
+ * The first of these closes the fd, exactly once: close(), the garbage collector (only without a watcher), or the end of
  * the thread. The poll handle lives until libuv has let go of it, one turn of the loop later; everything it refers to lives
  * as long.
  */

@@ -1,7 +1,7 @@
 // Packages with native files inside the one-file bundle (D1): what a package asks node-gyp-build for is loaded from
 // dist/native/<platform>-<arch>/<package>.node beside the bundle, on first use, and the files that packages bring ready
 // made (Node-API, glibc) are laid there by the build. A platform for which a package brings none gets none: the require
-// then throws NO_PREBUILT with the path that was looked at, and whoever loads the package says what does not work.
+// then throws NO_PREBUILT with the path that was looked at, and the loader of the package says what does not work.
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 

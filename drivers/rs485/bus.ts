@@ -7,7 +7,7 @@ import type { Medium } from '../../src/links/contracts'
 export interface TurnParts {
   /** packets in frames on the half-duplex line */
   inner: Medium
-  /** resolves when nobody speaks; rejects with TIMEOUT when that takes too long */
+  /** resolves when the line is silent; rejects with TIMEOUT when that takes too long */
   silence: () => Promise<void>
   clock: Clock
   timers: Timers

@@ -28,7 +28,7 @@ export interface HalfDuplexOptions {
   receiving: () => boolean
   /** 0 up to 1: where two ends may begin at once, they wait unequally long */
   jitter?: () => number
-  /** told when bytes of others came */
+  /** called when bytes of others came */
   heard?: () => void
 }
 
@@ -176,7 +176,7 @@ export class HalfDuplexLine implements Line {
     if (this.#expected.length === 0) return chunk
     const out = new Uint8Array(this.#matched + chunk.length)
     let size = 0
-    /** it was no echo: what looked like one belongs to somebody else's packet */
+    /** it was no echo: what looked like one belongs to another packet */
     const give = (): void => {
       const [frame] = this.#expected
       out.set(frame!.subarray(0, this.#matched), size)

@@ -154,7 +154,7 @@ export class MasterMedium implements Medium {
         for (let k = 0; k < OWN_PACKETS && this.#outbox.first && run === this.#run; k++)
           await this.#outbox.sendFirst(packet => this.#parts.inner.send(packet))
       })
-      .catch(() => undefined) // the port is gone: whoever waits is told by clear()
+      .catch(() => undefined) // the port is gone: clear() refuses what waits
     const next = this.#next()
     if (run === this.#run && next.dueAt <= this.#parts.clock.mono())
       await this.#options.exclusive(() => this.#ask(next, run)).catch(() => undefined)
@@ -178,7 +178,7 @@ export class MasterMedium implements Medium {
     if (waiting >= 0) {
       station.misses = 0
       station.waiting = waiting
-      // whoever has more is asked again after the others
+      // a station with more is polled again after the others
       station.dueAt = now + (waiting > 0 ? 1 : pollIntervalMs)
       return
     }

@@ -1,8 +1,8 @@
 // A slave on a bus of several: what is to be sent waits until the master asks this address, goes out within the bytes the
-// master gives, and the end of the turn is told. It never speaks unasked, so two slaves cannot talk over each other.
+// master gives, and then ends its turn. It never speaks without a poll, so two slaves cannot talk over each other.
 //
 // What other slaves say in their turns is not for this one; a turn is over with its end, or when the line was silent. A slave
-// that comes so late that somebody else was asked meanwhile (a busy machine) keeps its packets for its next turn.
+// that comes so late that another station was polled meanwhile (a busy machine) keeps its packets for its next turn.
 //
 // What fails: no master asks (degraded after QUIET_MS, packets refused after WAIT_MS), no address yet (degraded).
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
@@ -39,7 +39,7 @@ export class SlaveMedium implements Medium {
   #complaining = false
   /** another one has the turn */
   #foreign = false
-  /** counts the polls heard, whoever was asked */
+  /** counts the polls heard, for any station */
   #polls = 0
   #heardAt = 0
 
@@ -139,7 +139,7 @@ export class SlaveMedium implements Medium {
     return false
   }
 
-  /** Asked now; complains when nobody asks any more. */
+  /** Polled now; complains when polls no longer come. */
   #quiet(): void {
     this.#cancelQuiet?.()
     this.#cancelQuiet = this.#parts.timers.after(QUIET_MS, () => {

@@ -146,7 +146,7 @@ export class PackagePort implements OpenTty {
       watched = made
     }
     const { poller } = watched
-    // it tells once; a port that hung up is told by reading, as everywhere
+    // it reports once; a read reports a port that hung up, as everywhere
     const again = (): void => {
       told()
       if (watched.told === again) poller.poll(EVENTS)

@@ -1,8 +1,8 @@
-// What a serial port's errors mean, in words of whoever stands in front of the board.
+// What a serial port's errors mean, in words for the person at the board.
 import { readFileSync, statSync } from 'node:fs'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
 
-/** Name of a group by number, the number itself where nobody named it. */
+/** Name of a group by number, the number itself where it has no name. */
 function groupName(gid: number): string {
   try {
     const line = readFileSync('/etc/group', 'utf8')

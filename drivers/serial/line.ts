@@ -55,10 +55,10 @@ class Shared {
     return this.#turns.run(run)
   }
 
-  /** Takes it out of use: whoever comes next opens anew. */
+  /** Takes it out of use: the next user opens it anew. */
   async end(): Promise<void> {
     if (ports.get(this.path) === this) ports.delete(this.path)
-    await this.opened.catch(() => undefined) // told to those who opened
+    await this.opened.catch(() => undefined) // its openers get the error
     await this.port?.close()
   }
 }
@@ -174,7 +174,7 @@ export class SerialLine implements Line {
   }
 
   /**
-   * Runs `run` while nobody else runs one on the same port: a question and its answer. What others write without it goes
+   * Runs `run` while no other user runs one on the same port: a question and its answer. What others write without it goes
    * out all the same. Rejects with LINK_DOWN while the port is not open.
    */
   exclusive<T>(run: () => Promise<T>): Promise<T> {

@@ -38,12 +38,12 @@ const listOf = (dir: string): string[] => {
   }
 }
 
-/** The text of an attribute; null: there is none, or it is not told in time. */
+/** The text of an attribute; null: there is none, or it does not come in time. */
 type Attribute = (path: string) => Promise<string | null>
 
 const DEADLINE_MS = 1000
 
-/** Runs `ask` with the attributes of one device: on a thread of its own, so that one that hangs holds up nobody else's. */
+/** Runs `ask` with the attributes of one device: on a thread of its own, so that one that hangs holds up no other. */
 async function asking<T>(device: string, ask: (attribute: Attribute) => Promise<T>): Promise<T> {
   let reader: FileReader | undefined
   const read = async (path: string): Promise<string> => {

@@ -3,7 +3,7 @@
 // be given up, and not in the kernel, where seconds of old frames would stand before an answer.
 //
 // What fails: the port is unplugged or hangs up → `lost`; nothing goes out for `write_timeout_ms` (flow control, a wedged
-// adapter) → what waits is refused with TIMEOUT and `stuck` is told, until bytes go again. Nothing here blocks.
+// adapter) → what waits is refused with TIMEOUT and `stuck` is reported, until bytes go again. Nothing here blocks.
 import { readSync, writeSync } from 'node:fs'
 import type { Clock } from '../../src/lib/clock'
 import { errno, OsError } from '../../src/lib/errors'
@@ -38,7 +38,7 @@ const READS = 8
 
 // read into by every port, one at a time: the bytes are handed on before the next read
 const buffer = Buffer.allocUnsafeSlow(4096)
-/** devices that are being opened or closed: nobody else begins meanwhile */
+/** devices that are being opened or closed: no other begins meanwhile */
 const openings = new Set<string>()
 
 export class OpenPort {
@@ -156,7 +156,7 @@ export class OpenPort {
   #close(): Promise<void> {
     this.#tty.unwatch()
     this.#cancelTimer?.()
-    // what was told to be sent is on its way; closing throws away what the kernel holds
+    // what was written is on its way; closing throws away what the kernel holds
     this.#letOut = this.#writes.length === 0 && this.#wireFree > 0
     this.#refuse(new OsError('LINK_DOWN', `${this.path} was closed`))
     openings.add(this.path)

@@ -1,7 +1,7 @@
 // UDP over IPv4 over SLIP on a byte stream: the native link of boards with uIP, Contiki or lwIP on a serial port. Nothing
 // of the kernel's network takes part: headers and checksums are made here.
 //
-// What fails: a line that cannot be opened or is lost is told by the line. A packet larger than the peer's MTU is refused:
+// What fails: a line that cannot be opened or is lost is reported by the line. A packet larger than the peer's MTU is refused:
 // send() is false, counted and named in the log with both sizes, since a fragment would be lost on such a board. What comes
 // and does not hold is dropped and counted by reason in `counters.detail`. A listening end answers echo requests, so that
 // the board can ping it.

@@ -1,5 +1,5 @@
 // Which interface of this machine leads to an address, and how large a datagram it takes in one piece. Asked of the kernel: a
-// connected UDP socket has the interface's own address; nothing is sent. What cannot be told is null, never an error.
+// connected UDP socket has the interface's own address; nothing is sent. What is unknown is null, never an error.
 import { createSocket } from 'node:dgram'
 import { readFileSync } from 'node:fs'
 import { interfaces } from '../../src/links/network'

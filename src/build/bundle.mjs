@@ -287,7 +287,7 @@ function sanitized() {
 
 /**
  * Bluetooth goes through the kernel: the drivers for HCI over USB and serial lines, and what they bring, stay out. So do the
- * tables of English names for services and characteristics, which nobody here reads.
+ * tables of English names for services and characteristics, which are not used here.
  */
 const kernelHciOnly = {
   name: 'kernel-hci-only',

@@ -1,5 +1,5 @@
 // What to do about what is missing. The built-in table may be written to <data>/env_guard/resources.json and changed there: a
-// gateway's owner knows best whom to ask. Words only: nothing here is ever run. A file that cannot be read is told, and the
+// gateway's owner may know a better remedy. Words only: nothing here is ever run. A file that cannot be read is logged, and the
 // built-in table counts.
 import * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
@@ -83,7 +83,7 @@ export function remedyFor(
 export function readRemedies(path: string, files: Files, logger: Logger): readonly Remedy[] {
   try {
     const { remedies } = v.parse(FILE, JSON.parse(files.read(path).toString('utf8')))
-    for (const remedy of remedies) fits(remedy, '') // a pattern that is none is told now
+    for (const remedy of remedies) fits(remedy, '') // an invalid pattern is reported now
     return remedies
   } catch (error) {
     if (errno(error) !== 'ENOENT') logger.warn(`${path} does not count: ${asOsError(error).message}`)

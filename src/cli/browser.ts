@@ -1,4 +1,4 @@
-// Opens a link in the browser of whoever sits here. Never a shell; a machine without a screen or a browser is told by false.
+// Opens a link in the browser of the user at this machine. Never a shell; a machine without a screen or a browser gives false.
 import { spawn } from 'node:child_process'
 
 /** Programs that open a link, in the order they are tried. */

@@ -1,5 +1,5 @@
 // Talks to a running gateway over its control socket (D17). The gateway says every few seconds that it works on a request; a
-// gateway that says nothing for half a minute is told as TIMEOUT, one that goes away in the middle as NO_GATEWAY.
+// gateway that says nothing for half a minute is reported as TIMEOUT, one that goes away in the middle as NO_GATEWAY.
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -96,7 +96,7 @@ const noRight = (path: string, cause: unknown): OsError =>
     hint: 'join the group of the gateway or use sudo',
   })
 
-/** Without the right to read the lock nobody knows whether a gateway runs. Throws FORBIDDEN. */
+/** Without the right to read the lock it is unknown whether a gateway runs. Throws FORBIDDEN. */
 function mayLook(path: string): void {
   try {
     readFileSync(path)

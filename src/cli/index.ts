@@ -67,7 +67,7 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
   const paint = paintFor(stderr, env)
   let asJson = argv.includes('--json')
   watchReader(stdout)
-  // a gateway whose log nobody reads any more goes on
+  // a gateway goes on when the reader of its log is gone
   watchReader(stderr)
   try {
     const [first] = argv

@@ -24,7 +24,7 @@ export function paintFor(out: Out, env: Record<string, string | undefined>): Pai
   return coloured ? { bold: ink(1), dim: ink(2), good: ink(32), bad: ink(31), warn: ink(33) } : PLAIN
 }
 
-/** Thrown into a stream of rows when nobody reads any more. */
+/** Thrown into a stream of rows when its reader is gone. */
 export class ReaderLeft extends Error {}
 
 const watched = new WeakSet<Out>()

@@ -23,7 +23,7 @@ export interface Checked {
   readonly faults: readonly Fault[]
 }
 
-/** Faults told at once: each is looked up in the text, and nobody reads more. */
+/** Faults reported at once: each is looked up in the text, and more would not be read. */
 const MOST_TOLD = 100
 
 /** JSON without what is secret in it. */

@@ -1,5 +1,5 @@
 // The configuration as the program sees it: found, checked, with all defaults; read by dotted keys, changed one key or many
-// at once. A change is checked first, made in the newest text of the file (edits somebody else made meanwhile stay), and
+// at once. A change is checked first, made in the newest text of the file (edits of others made meanwhile stay), and
 // saved by an atomic rename; when anything is wrong nothing changes. While the file is broken the last good copy counts and
 // `problem` says why.
 
@@ -88,7 +88,7 @@ export class ConfigStore {
     const schema = assemble(fragments)
     const found = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
     const place = found.copyOf === undefined ? found : startCopy(found, found.copyOf, { ...options, files })
-    // a path somebody typed is a mistake when nothing is there; one a unit file names may have its last good copy
+    // a typed path is a mistake when nothing is there; one a unit file names may have its last good copy
     if (options.path && !files.exists(place.path)) throw missing(place.path)
     const named = Boolean(env.OS_NODE_CONFIG)
     try {
@@ -329,7 +329,7 @@ export class ConfigStore {
       try {
         listener(changes)
       } catch (error) {
-        // whoever made the change is not at fault, and the others are to hear of it: told as what nobody caught
+        // the caller of the change is not at fault; the error of another listener is reported as an uncaught error
         queueMicrotask(() => {
           throw error
         })

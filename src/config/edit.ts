@@ -53,7 +53,7 @@ export function refuseOutside(edits: readonly Edit[], prefixes: readonly string[
   })
 }
 
-/** A dotted key as the name of a section would be told as changed and change nothing. Throws CONFIG_KEY, CONFIG_INVALID. */
+/** A dotted key as the name of a section would be reported as changed and change nothing. Throws CONFIG_KEY, CONFIG_INVALID. */
 export function refuseDotted(schema: AnySchema, path: readonly string[]): void {
   const key = joinKey(path)
   const meant = splitKey(key)

@@ -183,6 +183,6 @@ function parsed(path: string, text: string): Document | undefined {
   try {
     return parseDocument(path, text)
   } catch {
-    return undefined // told by whoever read the file before
+    return undefined // reported when the file was read before
   }
 }

@@ -8,7 +8,7 @@ import { NO_VALUE, tidy } from './tidy'
 
 export interface Damage {
   readonly path: readonly (string | number)[]
-  /** the beginning of the text that stood there, or a value that another one replaced; null where nobody can tell */
+  /** the beginning of the text that stood there, or a value that another one replaced; null where unknown */
   readonly old: unknown
 }
 
@@ -45,7 +45,7 @@ export function salvage(broken: string): Salvaged {
 
   const leave = (path: readonly (string | number)[], from: number, length: number): undefined => {
     const [line = ''] = text.slice(from, from + Math.max(length, 1)).split('\n')
-    // of the whole text nobody knows which word of it is a secret
+    // which word of the whole text is a secret is unknown
     damaged.push({ path, old: path.length > 0 ? line.trim().slice(0, 60) : null })
   }
   const whole = (node: Node): boolean => {

@@ -42,7 +42,7 @@ const columnsOf = (rows: readonly Row[]): string[] => [...new Set(rows.flatMap(r
 
 // --- text ---------------------------------------------------------------------------------------------------------------
 
-/** Control characters would move the cursor of whoever looks; a value may come from a foreign device. */
+/** Control characters would move the reader's cursor; a value may come from a foreign device. */
 export const visible = (text: string): string =>
   text.replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, '·')
 

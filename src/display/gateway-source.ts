@@ -1,4 +1,4 @@
-// The built-in sections of a running gateway, and of one that is not running, told from its files.
+// The built-in sections of a running gateway, and of one that is not running, read from its files.
 import type { ConfigStore } from '../config'
 import type { GatewayApi } from '../gateway/api'
 import type { LatestReading } from '../gateway/latest'

@@ -3,7 +3,7 @@ import type { ConfigStore } from '../config'
 import type { NodeBase } from '../node/node'
 import type { SectionData } from './provider'
 
-/** What the built-in sections show; each is read when its section is. Secrets are masked by whoever hands it in. */
+/** What the built-in sections show; each is read when its section is. Secrets are masked by its caller. */
 export interface DisplaySource {
   identity(): SectionData | Promise<SectionData>
   config(): SectionData | Promise<SectionData>

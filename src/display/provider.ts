@@ -1,5 +1,5 @@
 // What a plugin extends to show something of its own (specification, "Display provider and section"): it says how to get the
-// data; the five formats are derived from it unless it formats them itself. The fields are the ones the faces are told, under
+// data; the five formats are derived from it unless it formats them itself. The fields are the ones the faces get, under
 // the names they have there.
 import { DISPLAY_FORMATS, type DisplayFormat, htmlOf, tableOf, textOf } from './formats'
 import { type Plain, plain } from './plain'
@@ -11,7 +11,7 @@ export type SectionData = object
 export type RenderMode = 'safe_html' | 'trusted_html' | 'json_only'
 const RENDER_MODES: readonly RenderMode[] = ['safe_html', 'trusted_html', 'json_only']
 
-/** What the faces are told of a provider (GET /api/display/providers). */
+/** What the faces get of a provider (GET /api/display/providers). */
 export interface ProviderMetadata {
   readonly plugin_name: string
   readonly section_id: string
@@ -91,7 +91,7 @@ function offers(provider: DisplayProvider, format: DisplayFormat): boolean {
 export const priorityOf = ({ priority }: DisplayProvider): number =>
   Number.isFinite(priority) ? Math.min(100, Math.max(0, priority)) : 50
 
-/** What the faces are told; a provider of plain JavaScript may hold anything, so each field is made what it should be. */
+/** What the faces get; a provider of plain JavaScript may hold anything, so each field is made what it should be. */
 export function metadataOf(provider: DisplayProvider): ProviderMetadata {
   const { plugin_name, section_id, display_name, category, refresh_interval_s: refresh, render_mode: mode } = provider
   const supported_formats = formatsOf(provider)

@@ -1,4 +1,4 @@
-// The one list of sections: whoever registers here is shown by the web page, the HTTP API and the terminal UI alike
+// The one list of sections: what registers here is shown by the web page, the HTTP API and the terminal UI alike
 // (specification, "Display provider and section"). Ordered by priority (descending), then name (X31).
 //
 // What fails: a provider that is no provider, or has an impossible name or priority, is refused with BAD_REQUEST; a second one
@@ -85,7 +85,7 @@ export class DisplayRegistry {
     this.#clock = clock
   }
 
-  /** What providers are given where the caller names no node: the newest of this process, unless somebody says which. */
+  /** What providers are given where the caller names no node: the newest of this process, unless a caller says which. */
   get defaultNode(): object | null {
     return this.#node?.deref() ?? null
   }

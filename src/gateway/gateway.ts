@@ -295,7 +295,7 @@ export class Gateway {
     await reloader.apply()
   }
 
-  /** The receivers as configured now; what `serve` was told to listen on stays the first. */
+  /** The receivers as configured now; the address of `serve` stays the first. */
   get listening(): ReceiverConfig[] {
     const { listen } = this.#options
     const { receivers } = this.config.config.gateway

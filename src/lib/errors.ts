@@ -187,7 +187,7 @@ export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): Os
   const code = errno(thrown)
   const known = code !== undefined && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : fallback
   const message = thrown instanceof Error ? thrown.message : String(thrown)
-  // a file of somebody else is no defect
+  // a file of another owner is no defect
   if (known === 'INTERNAL' && (code === 'EACCES' || code === 'EPERM'))
     return new OsError('DATA_DIR', message, { cause: thrown, hint: 'use sudo, or be the user that owns the file' })
   return new OsError(known, message, { cause: thrown })

@@ -1,5 +1,5 @@
 // Log lines go to stderr and to a bounded ring in RAM (the faces show it). A storm of the same line is collapsed: the
-// first goes out at once, the repeats are counted and told once a minute (R7). Nothing here can fail: a broken stderr is
+// first goes out at once, the repeats are counted and logged once a minute (R7). Nothing here can fail: a broken stderr is
 // ignored, because a gateway must not die of its log.
 
 import { maskText } from './secrets'

@@ -1,4 +1,4 @@
-// Suggestions for what somebody typed: the known name with the smallest edit distance.
+// Suggestions for a typed word: the known name with the smallest edit distance.
 
 /** Edit distance, for suggestions; stops caring beyond a few. */
 export function distance(a: string, b: string): number {

@@ -46,7 +46,7 @@ const PRIVATE_KEY = /PRIVATE KEY-----/
 const PARAMETER = /^(?:key|k|sig|signature|auth|code|hash|sas)$/i
 const HEADER_NAME = /^(?:x-|api|proxy-|authorization|set-cookie|cookie)/i
 
-/** A part of a path that nobody types: 16 letters and digits in a row. */
+/** A part of a path that is not typed by hand: 16 letters and digits in a row. */
 const looksMade = (segment: string): boolean =>
   (segment.match(/[A-Za-z0-9]{16,}/g) ?? []).some(run => /\d/.test(run) && /[A-Za-z]/.test(run))
 

@@ -1,5 +1,5 @@
-// Stacks of the bundle in words of its sources. Node reads a source map only of files it loads after it was told to use them,
-// which would cost every start; so it is told when an error is about to be printed, and given the map then.
+// Stacks of the bundle in words of its sources. Node reads a source map only of files it loads after source maps were switched on,
+// which would cost every start; so they are switched on when an error is about to be printed.
 import { existsSync } from 'node:fs'
 import Module from 'node:module'
 import { basename } from 'node:path'

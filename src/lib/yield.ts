@@ -1,4 +1,4 @@
-// A long start in one piece answers nobody. Between its parts the event loop gets its turn: who connected meanwhile is
+// Yields to the event loop between the parts of a long start: a client that connected meanwhile is
 // accepted, read and answered.
 import { setTimeout as rest } from 'node:timers/promises'
 

@@ -63,7 +63,7 @@ export interface PacketOrigin {
   /** sends one packet back to where this one came from; resolves false when it could not */
   reply(packet: Uint8Array): Promise<boolean>
   /**
-   * Present where the medium itself acknowledges what it received (MQTT QoS 1 and 2): to be told once per packet. True: it
+   * Present where the medium itself acknowledges what it received (MQTT QoS 1 and 2): called once per packet. True: it
    * is on flash, or need not come again; false: it could not be kept and is to come again.
    */
   readonly settle?: (kept: boolean) => void
@@ -84,7 +84,7 @@ export interface Medium extends Openable {
   send(packet: Uint8Array): Promise<boolean>
   /**
    * True where send() resolves true only once the peer has taken the packet over for good (MQTT QoS 1 and 2); such a medium
-   * needs no delivery exchange. May be told only after the first open.
+   * needs no delivery exchange. Called only after the first open.
    */
   readonly acknowledges?: boolean
   /** Sends several packets at once, in order, where that is cheaper; resolves how many of the first ones were taken. */
@@ -95,7 +95,7 @@ export interface Medium extends Openable {
   onPacket(handler: PacketHandler): void
 }
 
-/** What whoever sends over a slow shared medium plans with. */
+/** What senders over a slow shared medium plan with. */
 export interface Airtime {
   /** ms that a packet of so many bytes takes */
   of(bytes: number): number
@@ -203,7 +203,7 @@ export interface DriverContext {
 
 /**
  * A driver's declaration: loaded by name, on first use. `create` checks the options with `schema` (checkOptions), so that
- * whoever calls it gets CONFIG_INVALID with the key named; it opens nothing, since a configuration that is only checked makes
+ * it throws CONFIG_INVALID with the key; it opens nothing, since a configuration that is only checked makes
  * its sources too.
  */
 export interface SourceDriver<Options = unknown> {

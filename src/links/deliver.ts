@@ -1,4 +1,4 @@
-// Handing a received packet to whoever takes it, the same way in every medium: counted, and a handler that throws costs
+// Delivers a received packet to its handler, the same way in every medium: counted, and a handler that throws costs
 // this packet and nothing else.
 import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'

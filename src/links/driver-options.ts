@@ -1,5 +1,5 @@
 // Options of a driver come from Config.json as they were typed. They are checked against the driver's schema before
-// anything is opened; what is wrong is told with its key, all of it at once.
+// anything is opened; what is wrong is reported with its key, all of it at once.
 import { type BaseIssue, type GenericSchema, safeParse } from 'valibot'
 import { nearest } from '../config'
 import { OsError } from '../lib/errors'

@@ -57,7 +57,7 @@ export class Link {
   #run = 0
   readonly #turns = new SerialQueue()
   #interrupt: ((reason: OsError) => void) | undefined
-  /** lost was told before the opening was over */
+  /** lost was called before the opening was over */
   #early: OsError | undefined
   #cancelRetry: (() => void) | undefined
   #reasons = { ...NO_REASONS }
@@ -153,7 +153,7 @@ export class Link {
     this.#early = undefined
     const failure = (await this.#tryOpen(run)) ?? this.#early
     if (failure) await this.#close()
-    if (run !== this.#run) return // whoever cut in has queued the close
+    if (run !== this.#run) return // the caller that cut in has queued the close
     this.hint = failure && failure.code !== 'LINK_DOWN' ? failure.hint : undefined
     if (failure) {
       const absent = this.#options.optional && failure.code === 'NOT_FOUND'

@@ -1,5 +1,5 @@
-// Drivers by name. Which driver stands behind a name is told by main.ts, as tables name → () => import(…), so that a
-// driver nobody uses is never loaded. What fails: an unknown name, or a module that does not load, is NO_DRIVER.
+// Drivers by name. main.ts has the driver of each name, as tables name → () => import(…), so that a
+// driver that is not used is never loaded. What fails: an unknown name, or a module that does not load, is NO_DRIVER.
 import { asOsError, OsError } from '../lib/errors'
 import type { MediumDriver, SourceDriver } from './contracts'
 

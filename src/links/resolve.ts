@@ -156,7 +156,7 @@ export class HostResolver {
       try {
         return await questions[1]!
       } catch {
-        // the reason of the preferred family is the one told
+        // the reason of the preferred family is the one reported
       }
     }
     throw failure

@@ -79,7 +79,7 @@ export class Schedule {
     const now = clock.mono()
     if (this.#reading) {
       this.tally.skipped++
-      // also told here, since the read may hang since before a reopening
+      // also reported here, since the read may hang since before a reopening
       if (now - this.#began > this.#deadlineMs) complain(this.#hangs())
     } else void this.#read(run)
     this.#due += interval

@@ -32,7 +32,7 @@ export interface AddOptions {
   backoff?: BackoffOptions
   /** the host its peer is at: on this machine pauses stay short, elsewhere a change of the network ends them */
   host?: string
-  /** nobody configured it: that this machine does not have it is no fault */
+  /** it is not configured: that this machine does not have it is no fault */
   optional?: boolean
   /** see ScheduleOptions */
   readDeadlineMs?: number

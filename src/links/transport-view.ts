@@ -69,7 +69,7 @@ export function transportView(config: ConfigStore, registry: Registry, links: Li
   }
 }
 
-/** The key in Config.json that switches a medium on and off; undefined for a medium nobody knows. */
+/** The key in Config.json that switches a medium on and off; undefined for an unknown medium. */
 export function mediumFlag(medium: string): string | undefined {
   const info = mediumInfo(medium)
   return info && `RESOURCES.${info.status}.${info.options_name}`

@@ -89,7 +89,7 @@ class Cursor {
 
 /**
  * The record at `at`, already checked. Copies everything out: the buffer may be reused afterwards. Throws STORAGE when the
- * body is not what the encoder writes although its CRC holds: somebody else wrote it.
+ * body is not what the encoder writes although its CRC holds: another program wrote it.
  */
 export function decodeRecord(b: Buffer, at: number): LogRecord {
   try {

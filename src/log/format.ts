@@ -91,7 +91,7 @@ export const FLAG_SNR = 2
 export const FLAG_ADDRESS = 4
 export const FLAG_ROUTE = 8
 export const FLAG_EXTRAS = 16
-/** of a fact: somebody must be told first */
+/** of a fact: it is to be sent first */
 export const FLAG_ALARM = 32
 export const FLAG_FRAME = 64
 /** of a fact: a byte of marks ends its body */

@@ -29,7 +29,7 @@ export interface FlashLogOptions {
   maxAgeS?: number
   /** longest time a record waits for the disk */
   commitIntervalMs?: number
-  /** the same for a record somebody waits for */
+  /** the same for a record that is waited for */
   ackCommitMs?: number
   commitBytes?: number
   /** `refuse`: facts are refused (DISK_FULL) unless every cursor has passed the oldest segment */

@@ -12,7 +12,7 @@ import { segmentBase } from './segment'
 import { type Segment, Segments } from './segments'
 import { Tail } from './tail'
 
-/** What a reader of facts needs of a log, its own or somebody else's. */
+/** What a reader of facts needs of a log, its own or another's. */
 export interface LogSource {
   readonly committedSeq: number
   /** seq of the oldest and of the newest record that is there; of an empty log the seq of its first, and one less */
@@ -20,7 +20,7 @@ export interface LogSource {
   readonly lastSeq: number
   /** bytes of the files that hold anything behind a seq */
   bytesAfter(seq: number): number
-  /** holds records from the seq on that `lowest` returns; absent: the log is somebody else's */
+  /** holds records from the seq on that `lowest` returns; absent: the log is another's */
   pin?(lowest: () => number | undefined): void
   /** how many facts lie behind a seq, at most */
   factsAfter(seq: number): number

@@ -56,7 +56,7 @@ export interface LogRecord {
   /** of a fact that was an alarm when it was logged */
   readonly alarm?: true
   readonly cursor?: { readonly name: string; readonly seq: number }
-  /** of kind `cursor` too: a number somebody keeps in the log */
+  /** of kind `cursor` too: a number that a part keeps in the log */
   readonly counter?: { readonly name: string; readonly value: number }
   readonly clock?: ClockChange
   readonly bootInfo?: BootInfo

@@ -214,7 +214,7 @@ function witnessOf(files: Files, dir: string, found: Recovered): Witness | undef
   }
 }
 
-/** What a start that was cut off left behind; it is in nobody's way. */
+/** What a start that was cut off left behind; it does no harm. */
 function clearAway(files: Files, paths: readonly string[]): void {
   try {
     for (const path of paths) files.remove(path)

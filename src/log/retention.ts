@@ -17,7 +17,7 @@ export interface RetentionOptions {
 }
 
 export class Retention {
-  /** lowest seq still needed by somebody, or undefined */
+  /** lowest seq still needed, or undefined */
   pinned: () => number | undefined = () => undefined
   /** tells of a loss that belongs into the log */
   onDropped: (segment: Segment) => void = () => undefined

@@ -1,6 +1,6 @@
 // Group commit: what waits in RAM is handed to the kernel within HAND_MS, so that a killed process loses nothing older, and
 // is on the medium after the next commit, which is one fdatasync. A commit starts when the oldest record is
-// commit_interval_ms old, when commit_bytes wait, or ack_commit_ms after somebody asked; never two at once. While a new
+// commit_interval_ms old, when commit_bytes wait, or ack_commit_ms after a request; never two at once. While a new
 // segment is made (once per segment_bytes) nothing is handed over. When the disk refuses (ENOSPC, EIO, EROFS …) the records stay in RAM, the state reads degraded with the reason,
 // and a timer tries again until it heals; then everything is written to a new segment.
 import type { Clock } from '../lib/clock'

@@ -223,7 +223,7 @@ export class IsotpSocket extends CanSocket {
     return new IsotpSocket(addon, addon.openIsotp(name, settings, receiveBuffer), name)
   }
 
-  /** As NativeSocket.receive. An error of a transmission (-ECOMM: the peer is silent) or of a reception is told here. */
+  /** As NativeSocket.receive. An error of a transmission (-ECOMM: the peer is silent) or of a reception is returned here. */
   receive(slab: Uint8Array, lengths: Uint32Array): number {
     return this.socket.receive(slab, lengths, null)
   }
@@ -236,7 +236,7 @@ export class IsotpSocket extends CanSocket {
     return this.socket.sendOne(packet)
   }
 
-  /** 0, or minus the error nobody was told yet; it is reported once. */
+  /** 0, or minus an error that was not reported yet; it is reported once. */
   error(): number {
     return this.addon.socketError(this.descriptor)
   }

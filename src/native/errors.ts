@@ -1,5 +1,5 @@
 // The addon's answers as errors: it returns minus errno, never throws. The name of the system's error ('ENOENT') stays in
-// `details.errno` and, for whoever asks errno(), in the cause.
+// `details.errno` and, for errno(), in the cause.
 import { getSystemErrorName } from 'node:util'
 import { type ErrorCode, OsError } from '../lib/errors'
 

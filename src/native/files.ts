@@ -1,5 +1,5 @@
 // Files whose reading can wait for hardware (sensor chips in sysfs, 1-Wire; the space on a disk): read on a thread of their own, never in libuv's
-// pool, which also syncs the log. One reader serves whoever waits for the same thing; a file that does not answer makes the
+// pool, which also syncs the log. One reader serves all that wait for the same file; a file that does not answer makes the
 // reader stuck (bus.ts), so files that fail apart have readers apart.
 import { type BusOptions, NativeThread } from './native-thread'
 

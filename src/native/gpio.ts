@@ -1,10 +1,10 @@
 // GPIO lines by the kernel's character devices (gpiod, second version). A chip is asked what lines it has; a request holds
 // some of them, reads and sets them and tells their edges with the kernel's times. Requests, values and settings go through
 // one thread for each chip, which lives as long as the program: a chip behind I2C takes a millisecond, and may hang. What
-// fails: no such chip (NOT_FOUND) or line (INTERNAL, details.errno EINVAL), a line that somebody else has (PORT_BUSY), no
+// fails: no such chip (NOT_FOUND) or line (INTERNAL, details.errno EINVAL), a line that another process has (PORT_BUSY), no
 // right (NO_ACCESS), a chip that cannot do what is asked (EINVAL, ENXIO, EOPNOTSUPP: edges without an interrupt, bias), a chip
 // that hangs (TIMEOUT, then BUS_STUCK until its call comes back). A chip that was pulled answers every later call NOT_FOUND
-// (ENODEV), and whoever hears edges is told so.
+// (ENODEV), and the listener of edges gets that error.
 
 import type { Descriptor, GpioAddon } from './addon'
 import { nativeError } from './errors'
@@ -45,7 +45,7 @@ export interface LinesOptions {
   /** offsets on the chip; place in this list = bit of values() */
   lines: readonly number[]
   direction: 'input' | 'output'
-  /** input: edges to be told */
+  /** input: edges to report */
   edges?: Edge
   /** left out: as the line is */
   bias?: Bias
@@ -221,7 +221,7 @@ export class GpioLines {
   #seqno = 0
 
   /**
-   * Takes lines over until they are closed. Rejects E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, PORT_BUSY (somebody has
+   * Takes lines over until they are closed. Rejects E_NO_ADDON, NOT_FOUND (no such chip), NO_ACCESS, PORT_BUSY (another process has
    * a line), UNSUPPORTED (no GPIO chip, or it cannot do this), INTERNAL (EINVAL: no such line), TIMEOUT, BUS_STUCK.
    */
   static async request(chipPath: string, options: LinesOptions, deadlineMs = DEFAULT_DEADLINE_MS): Promise<GpioLines> {
@@ -341,7 +341,7 @@ export class GpioLines {
     try {
       await this.#bus.finish(job, `release of ${this.#what}`, DEFAULT_DEADLINE_MS)
     } catch {
-      // the thread does it when its call comes back, and whoever asks for the lines until then is told
+      // the thread does it when its call comes back, and a request for the lines until then gets PORT_BUSY
     }
   }
 }

@@ -1,6 +1,6 @@
 // An I2C adapter by the kernel's i2c-dev. One thread for each adapter, shared by all who open the same path; it ends with the
 // last of them. Adapters that know SMBus only are spoken to by the SMBus calls with the same bytes on the wire.
-// What fails: nobody answers at an address: NO_REPLY; a stuck bus: TIMEOUT, then BUS_STUCK for all devices on it (bus.ts).
+// What fails: nothing answers at an address: NO_REPLY; a stuck bus: TIMEOUT, then BUS_STUCK for all devices on it (bus.ts).
 import { OsError } from '../lib/errors'
 import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 

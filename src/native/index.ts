@@ -1,5 +1,5 @@
 // The addon of drivers/native: found beside the bundle, loaded on first use, typed. What fails: no addon for this platform,
-// none was built (no compiler), or it does not load here: every call throws E_NO_ADDON with the reason, and whoever can do
+// none was built (no compiler), or it does not load here: every call throws E_NO_ADDON with the reason, and a caller that can do
 // without asks nativeOrNull(). OS_NODE_NO_ADDON=1 makes it absent, OS_NODE_ADDON_DIR names another folder than dist/native
 // (both are for tests; the sanitizer build is loaded that way).
 import { existsSync } from 'node:fs'
@@ -13,12 +13,12 @@ export type { Descriptor, SocketAddon } from './addon'
 export { nativeError, systemError } from './errors'
 export * from './socket'
 
-/** The clock as whoever keeps it (chrony, ntpd, systemd-timesyncd) told the kernel. */
+/** The clock as its time service (chrony, ntpd, systemd-timesyncd) reported it to the kernel. */
 export interface NtpState {
   synced: boolean
   /** what the clock is still being moved by */
   offset_us: number
-  /** how wrong the clock can be; grows while nobody keeps it */
+  /** how wrong the clock can be; grows while no service keeps it */
   maxerror_us: number
   esterror_us: number
   /** STA_… bits of adjtimex(2) */

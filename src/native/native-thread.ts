@@ -13,7 +13,7 @@ import { native } from './index'
 
 export interface BusOptions {
   clock?: Clock
-  /** told when the bus gets stuck, and when its call has come back after all */
+  /** called when the bus gets stuck, and when its call has come back after all */
   onStuck?: (stuck: boolean) => void
 }
 
@@ -123,7 +123,7 @@ export class NativeThread {
   /**
    * Waits for the job the addon answered `job` for (an error of the addon rejects). Its answer is in `answer` when the
    * promise resolves with the result. `what` names the call in messages, `explain` may turn the kernel's error into one that
-   * says more; `opened` gets the file of a job that opens one, before the promise resolves: nobody gets one that comes late,
+   * says more; `opened` gets the file of a job that opens one, before the promise resolves: no caller gets one that comes late,
    * it is closed.
    */
   finish(
@@ -239,7 +239,7 @@ export class NativeThread {
       if (next < Number.POSITIVE_INFINITY) this.#arm(next)
       return
     }
-    // whoever waits behind a call that does not return would wait for ever
+    // calls behind one that does not return would wait for ever
     this.#calls.forEach((call, job) => {
       if (call.busy && this.addon.busCancel(this.handle, job) === 0) this.#settle(call, this.#stuckError(), 0)
     })

@@ -1,6 +1,6 @@
 // Who switches the direction of an RS485 transceiver: the UART's driver in the kernel, if it can. A port that cannot says
 // UNSUPPORTED, and nothing is changed. The settings stay with the port until it is closed by all, so they are set on the
-// descriptor of whoever uses the port.
+// descriptor of the port's user.
 import { OsError } from '../lib/errors'
 import { DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 

@@ -1,6 +1,6 @@
 // A datagram socket of the addon: many packets per system call, in buffers of the caller. Opening throws the system's error
 // as node does; the calls of the hot path return minus errno instead, so that a full queue costs nothing. After close()
-// every call is -EBADF. A socket nobody watches is closed by the garbage collector, all are when the thread ends.
+// every call is -EBADF. A socket without a watcher is closed by the garbage collector, all are when the thread ends.
 import { constants } from 'node:os'
 import type { Descriptor, SocketAddon } from './addon'
 import { systemError } from './errors'
@@ -42,7 +42,7 @@ export class NativeSocket {
     this.#check(this.#addon.bindUdp(this.#socket, address, port), 'bind')
   }
 
-  /** From then on only this peer is heard, and ICMP errors are told by the next call. */
+  /** From then on only this peer is heard, and ICMP errors come from the next call. */
   connect(address: string, port: number): void {
     this.#check(this.#addon.connectUdp(this.#socket, address, port), 'connect')
   }

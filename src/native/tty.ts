@@ -1,5 +1,5 @@
 // A serial port opened, set and closed by the addon on a thread of its own, so that a driver that waits for its hardware holds
-// up nobody: not this process, not libuv's pool, which belongs to the log (D11). Bytes are read and written by whoever has the
+// up nothing: not this process, not libuv's pool, which belongs to the log (D11). Bytes are read and written by the holder of the
 // port, without ever blocking, on a descriptor of its own.
 //
 // What fails: the errors of bus.ts (TIMEOUT: the driver did not answer in time; BUS_STUCK: it still does not) and of the kernel
@@ -30,7 +30,7 @@ const FLOWS = ['none', 'rts_cts', 'xon_xoff']
 /** bits of the modem lines */
 const [DTR, RTS] = [2, 4]
 
-/** What a port is to those who have it open, whoever opened it. */
+/** What a port is to those who have it open, shared or not. */
 export type OpenTty = Pick<TtyPort, 'bus' | 'fd' | 'baudrate' | 'marked' | 'watch' | 'unwatch' | 'close'>
 
 export class TtyPort {
@@ -80,9 +80,9 @@ export class TtyPort {
     }
   }
 
-  /** Calls `told` whenever there is something to read, and when the port has hung up: reading tells which. */
-  watch(told: () => void): void {
-    const result = this.#addon.watch(this.#file, READABLE, told)
+  /** Calls `onReadable` whenever there is something to read, and when the port has hung up: reading tells which. */
+  watch(onReadable: () => void): void {
+    const result = this.#addon.watch(this.#file, READABLE, onReadable)
     if (result < 0) throw nativeError(result, 'poll', this.bus.path)
   }
 

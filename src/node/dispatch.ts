@@ -1,6 +1,6 @@
 // Packets on their way out through a transporter (specification, "dispatch"): 1 + max_retries attempts,
 // interval_seconds apart. Each medium has a lane of its own, in which order is kept; lanes never wait for each other, and
-// whoever hands a packet in never waits unless it awaits the answer.
+// a caller never waits unless it awaits the answer.
 //
 // What fails: no such driver (at once), a medium that refuses (tried again, then false), a driver that throws (false at once),
 // a lane that is full (false at once, counted). A packet that waits behind a failing one has its tries counted with it, one
@@ -76,7 +76,7 @@ export class Dispatcher {
     })
   }
 
-  /** Ends all pauses; what still waits is told that it did not go. */
+  /** Ends all pauses; what still waits is refused. */
   close(): void {
     this.#closed = true
     for (const end of [...this.#pauses]) end()

@@ -333,7 +333,7 @@ export class NodeBase {
     return this.#requests.reply(packet, serverIp, serverPort, timeout)
   }
 
-  /** Binary packet → fact dict with `__packet_meta__`; an error result has `error`. Changes no session, answers nobody. */
+  /** Binary packet → fact dict with `__packet_meta__`; an error result has `error`. Changes no session, sends no answer. */
   receive(rawBytes: Uint8Array): DecodedPacket {
     return this.#receiver.decode(rawBytes)
   }

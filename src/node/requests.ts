@@ -41,7 +41,7 @@ export class NodeRequests {
   }
 
   /**
-   * Whether an address may be that of the server this node talks to. A caller who names none vouches for the packet; of a
+   * Whether an address may be that of the server this node talks to. A caller that names none answers for the packet; of a
    * server known by name only the port can be compared.
    */
   isServer(addr: unknown): boolean {

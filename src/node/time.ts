@@ -17,7 +17,7 @@ export class NodeTime {
     this.#threshold = threshold
   }
 
-  /** A server told the time. */
+  /** The time of a server. */
   note(seconds: number): void {
     this.#server = { seconds, at: this.#clock.mono() }
   }

@@ -1,7 +1,7 @@
 // Switching media on and off, and making them anew, while everything else goes on (specification, transporter-toggle and
 // POST /api/transport). In a running gateway the hooks reach the links; without one only Config.json changes.
 //
-// What fails: a medium nobody knows (BAD_REQUEST, `unknown medium`), a file that cannot be written (CONFIG_WRITE; nothing is
+// What fails: an unknown medium (BAD_REQUEST, `unknown medium`), a file that cannot be written (CONFIG_WRITE; nothing is
 // changed). A link that does not come up afterwards is a state of that link.
 import type { ConfigStore } from '../config/config-store'
 import { OsError } from '../lib/errors'

@@ -37,7 +37,7 @@ export interface TransporterDeps {
   onPacket: PacketHandler
 }
 
-/** longer than any medium's own patience with a peer that does not answer */
+/** longer than any medium's own timeout for a peer that does not answer */
 const OPEN_LIMIT_MS = 30_000
 /** on their way at once where a packet counts as sent only when the peer has it */
 const ACKED_WINDOW = 32
@@ -138,7 +138,7 @@ export class LazyTransporter implements Transporter {
     this.deps.logger.warn(`${this.name} lost: ${reason}`)
     void opening.then(
       medium => this.#quietly(medium),
-      () => undefined, // lost while opening: the attempt that waits for it is told
+      () => undefined, // lost while opening: the attempt that waits for it gets the error
     )
   }
 

@@ -1,6 +1,6 @@
 // The pluggable transporters of a node (specification, "Transporter manager", "Transporter media"). A transporter is a
 // medium of the registry with the whole of its options in Config.json. A medium that is switched off there, that has no
-// driver or that nobody knows is not there: getDriver answers null. Names count in any case. Nothing here throws.
+// driver or an unknown one is not there: getDriver answers null. Names count in any case. Nothing here throws.
 import type { ConfigStore } from '../config/config-store'
 import { type Clock, systemClock } from '../lib/clock'
 import { type Logger, silentLogger } from '../lib/logger'
@@ -22,7 +22,7 @@ export interface TransporterManagerOptions {
   timers?: Timers
   /** what comes back from where packets were sent */
   onPacket?: PacketHandler
-  /** the rest of what drivers are told; left out: who the configuration says, under a name of its own (see DispatchIdentity) */
+  /** further options of drivers; left out: who the configuration says, under a name of its own (see DispatchIdentity) */
   context?: Pick<DriverContext, 'identity' | 'trueNow'>
 }
 

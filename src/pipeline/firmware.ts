@@ -5,7 +5,7 @@
 //   <id>.<state>.<decimal seconds>|id>state.unit:value|…  several; a value may be followed by `#`, `!` or `@` and a text
 //
 // (A third form has an ordinary head with a time token of seconds, and needs nothing but the frame's own time.)
-// What the firmware's template table does not hold, its DIFF and HEART do not speak of: such sensors are told from the FULL
+// What the firmware's template table does not hold, its DIFF and HEART do not speak of: such sensors are known from the FULL
 // alone, never repeated. Nothing here fails: a text of another form is null.
 import { msToken } from './text'
 

@@ -28,7 +28,7 @@ export interface PacketMeta {
   future?: true
   /** values of a template from before an unclean stop: what the frame did not carry is left out (X33) */
   template_rebuilt?: true
-  /** came before (D16); only where somebody looks, which Node does for the protocol */
+  /** came before (D16); only where that is looked up, which Node does for the protocol */
   duplicate?: boolean
   /** AIDs of the route where there are several, source last (X15) */
   routes?: readonly number[]

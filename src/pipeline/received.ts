@@ -41,7 +41,7 @@ export type Received =
       readonly advanced: boolean
       /** its template is a new one, or the state or unit of a sensor changed */
       readonly reshaped: boolean
-      /** only a part of it could be told: a FULL is needed (X33) */
+      /** only a part of it could be decoded: a FULL is needed (X33) */
       readonly needFull: boolean
       /** the session key that deciphered it; null for plaintext, and for an empty body, which every key deciphers */
       readonly key: Uint8Array | null

@@ -67,7 +67,7 @@ export class Metas {
   }
 }
 
-/** A unit nobody can read is kept as it stands: one sensor's unit must not cost the packet. */
+/** An unreadable unit is kept as it is: one sensor's unit must not cost the packet. */
 function attributeConversion(token: string): { unit: string; factor: number; offset: number; ambiguous: boolean } {
   try {
     return { unit: decodeUnit(token), factor: 1, offset: 0, ambiguous: false }

@@ -254,7 +254,7 @@ export class SlotHistory {
     sensors.forEach((sensor, i) => {
       this.#setMeta(row + i, metaOf(sensor.meta, this.shape.plain), this.#head * this.count + i)
       this.#numbers[row + i] = numberOf(sensor.value)
-      // descriptions of long texts are shared by nobody
+      // descriptions of long texts are not shared
       if (sensor.meta.length > LONG_META) long += sensor.meta.length
     })
     const { signature } = this.shape

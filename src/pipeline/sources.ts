@@ -79,9 +79,9 @@ export interface SourcesOptions {
   metaOf: MetaOf
   /** makes the newest state of a kept template; throws when its text is broken */
   restore: (history: SlotHistory, full: FullText, ts: number) => void
-  /** told of a kept template that does not hold together; it costs a NEED_FULL, nothing more */
+  /** called for a kept template that does not hold together; it costs a NEED_FULL, nothing more */
   damaged: () => void
-  /** told of templates given up for want of room */
+  /** called for templates given up for want of room */
   forgotten: (templates: number) => void
 }
 
@@ -135,7 +135,7 @@ export class Sources {
     return scope
   }
 
-  /** The same for a DIFF or HEART: undefined where there is nothing, so that strangers take nobody's place. */
+  /** The same for a DIFF or HEART: undefined where there is nothing, so that unknown senders take no other's place. */
   find(aid: number, epoch: number, now: number): Scope | undefined {
     let source = this.#known(aid)
     if (!source) {
@@ -186,7 +186,7 @@ export class Sources {
     try {
       const { stamp, minTimestamps, scopes } = unpackSource(packed, this.#options.metaOf)
       const source: Source = { aid, place: 0, scopes: new Map(), minTimestamps, stamp, used: 0 }
-      // what the log told of it at the start
+      // what the log had of it at the start
       for (const [shape, { ts }] of this.#minTimestamps.get(aid) ?? []) raiseMinTimestamp(minTimestamps, shape, ts)
       this.#minTimestamps.delete(aid)
       for (const { epoch, templates, heardAt } of scopes) this.#put(source, epoch, templates, heardAt)
@@ -370,7 +370,7 @@ export class Sources {
       const { scopes } = unpackSource(packed, this.#options.metaOf)
       return scopes.find(({ epoch }) => epoch === BARE)?.templates ?? []
     } catch {
-      // told when the source is heard again
+      // reported when the source is heard again
       return []
     }
   }

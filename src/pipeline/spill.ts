@@ -43,7 +43,7 @@ export interface SpillOptions {
   memoryBytes: number
   /** bytes of files */
   diskBytes: number
-  /** told of a source that is given up, with the newest time it had */
+  /** called for a source that is given up, with the newest time it had */
   lost: (aid: number, newest: number) => void
 }
 
@@ -88,7 +88,7 @@ export class Spill {
     for (let step = 0; step < MOST_STEPS && this.#nextId !== before && this.#bound(); step++);
   }
 
-  /** Gives a packed source back and forgets it here; null when it is not here, or lost (then the owner was told). */
+  /** Gives a packed source back and forgets it here; null when it is not here, or lost (then the owner was called). */
   take(aid: number): Buffer | null {
     const place = this.#places.get(aid)
     if (!place) return null

@@ -1,4 +1,4 @@
-// Templates of the sending side: what the peer was told last, slot by slot, and what the next DIFF must repeat (D6). A
+// Templates of the sending side: what was sent to the peer last, slot by slot, and what the next DIFF must repeat (D6). A
 // sensor has two slots, its `state.unit` and its value; the value is kept as the fixed-point number, so a comparison is
 // one of numbers. Every slot holds the ordinal of the packet that last changed it: a DIFF carries the slots changed
 // after the base, which is the packet before in `last`, the newest acknowledged one (or the first FULL) in `sticky`.

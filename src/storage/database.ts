@@ -3,8 +3,8 @@
 // 5 s (DB_STARTING); when the worker dies they fail (DB_UNAVAILABLE) until a new one, started after a growing pause, has read
 // the log again. Facts are safe in the log all the time: losing the view loses nothing.
 //
-// A view that may rest (`restMs`) has a worker only while somebody asks, or while the log holds a whole window to seal: that
-// is tens of megabytes on a board nobody looks at.
+// A view that may rest (`restMs`) has a worker only while queries come, or while the log holds a whole window to seal: that
+// is tens of megabytes on a board without queries.
 import { readdirSync } from 'node:fs'
 import { Backoff } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
@@ -48,7 +48,7 @@ export interface DatabaseOptions {
   maxBytes?: number
   /** how long a question waits for a rebuild */
   startWaitMs?: number
-  /** the worker ends when nobody asked for so long; left out: it stays */
+  /** the worker ends after so long without a query; left out: it stays */
   restMs?: number
   /** the worker is replaced when it takes more, and so many times what it took when it was new */
   heapBytes?: number
@@ -59,7 +59,7 @@ export interface DatabaseOptions {
 }
 
 export interface DatabaseStatus {
-  /** `resting`: no worker runs until somebody asks */
+  /** `resting`: no worker runs until the next query */
   state: 'closed' | 'starting' | 'up' | 'resting' | 'down'
   reason?: string
   dialect: string
@@ -134,7 +134,7 @@ export class Database {
     }
     if (this.#state !== 'closed') return
     const { log, windows } = this.#o
-    // another log's windows are told by the worker
+    // the worker reports another log's windows
     if (this.#sealedTo > log.lastSeq) this.#sealedTo = 0
     if (windows && !windows.readOnly) log.pin?.(() => this.#sealedTo + 1)
     this.#unsubscribe = log.onCommit(() => {
@@ -315,7 +315,7 @@ export class Database {
     this.#quiet()
   }
 
-  /** Ends a worker that grew too large or lost a window, and, after a while, one that nobody asks. */
+  /** Ends a worker that grew too large or lost a window, and, after a while, one without queries. */
   #quiet(): void {
     const thread = this.#thread
     if (this.#state !== 'up' || !thread || thread.busy) return

@@ -295,7 +295,7 @@ class AllPackets {
     }
   }
 
-  /** Times that were taken while nobody vouched for them, moved by every clock record behind them that was not worked in. */
+  /** Times that were taken while no time source confirmed them, moved by every clock record behind them that was not worked in. */
   *#righted(packets: Iterable<StoredPacket>, corrected: number): Iterable<StoredPacket> {
     for (const packet of packets) {
       if (!packet.unsynced) {

@@ -43,7 +43,7 @@ export async function exportDatabase(options: ExportOptions): Promise<{ file: st
   const worker = new Worker(script, { eval: true, workerData: setup, resourceLimits: { maxYoungGenerationSizeMb: 4 } })
   try {
     const result = await answerOf(worker, signal, tell).catch(error => {
-      // whoever asked knows the file by its own name
+      // the caller knows the file by its own name
       error.message = error.message.replace(`${part}.keys`, file).replace(part, file)
       throw error
     })

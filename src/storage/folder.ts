@@ -1,8 +1,8 @@
 // The folder of the sealed windows, in the worker thread: what lies in it, new ones, old ones out.
 //
-// What fails: a file that cannot be used is named, counted and put aside (the newest two such files stay, for whoever wants to
+// What fails: a file that cannot be used is named, counted and put aside (the newest two such files stay, for those who want to
 // look); the log fills the hole where it still has the records. A folder that cannot be read or written is a problem that is
-// told; the view then has its open window only.
+// reported; the view then has its open window only.
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError } from '../lib/errors'
@@ -27,7 +27,7 @@ export interface Sealed extends SealedFile {
 export interface FolderOptions {
   readonly dir: string
   readonly files: Files
-  /** the windows are somebody else's: nothing is written, removed or renamed */
+  /** the windows belong to another process: nothing is written, removed or renamed */
   readonly readOnly: boolean
   /** all windows together take at most this, 0 = no bound; those whose records the log still has stay */
   readonly keepBytes: number

@@ -8,7 +8,7 @@ import type { Summary } from './windowfile'
 /** The sealed windows. */
 export interface WindowSettings {
   readonly dir: string
-  /** they are somebody else's, who writes them */
+  /** another process writes them */
   readonly readOnly: boolean
   /** bounds of all files together, for those whose records the log no longer has; 0 = none */
   readonly keepBytes: number

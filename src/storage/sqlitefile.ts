@@ -3,7 +3,7 @@
 // Rows and keys come in ascending order, so a page is full once and never touched again; page 1, which names the trees, is
 // written last: without it the file is none.
 //
-// What fails: a file that cannot be written is told by OutFile; whoever writes removes it.
+// What fails: a file that cannot be written is reported by OutFile; its writer removes it.
 
 import type { OutFile } from './output-file'
 import { encodeRecord, varint } from './sqliterecord'

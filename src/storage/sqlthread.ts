@@ -1,6 +1,6 @@
 // One life of the SQL worker thread, seen from the main thread: it is fed from the log in batches, at most two under way,
 // and asked questions. First it gets what the sealed windows lack, hole by hole, then the newest records. When it dies,
-// whoever holds it is reported once and every open question fails; a new life starts from the log again.
+// its owner gets one report and every open query fails; a new life starts from the log again.
 import { Worker } from 'node:worker_threads'
 import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
 import type { LogSource, Reader, RecordKind } from '../log'

@@ -163,7 +163,7 @@ export class SqlView {
     this.#moved = false
   }
 
-  /** Removes the sealed windows beyond the bounds; the log has everything from `logFirst` on. A clock that nobody vouches for
+  /** Removes the sealed windows beyond the bounds; the log has everything from `logFirst` on. A clock that no time source confirms
    *  makes none too old. */
   retain(logFirst: number, now: number): void {
     const gone = this.#sealed?.retain(logFirst, this.#unsyncedNow ? 0 : now) ?? 0
@@ -302,7 +302,7 @@ export class SqlView {
   }
 
   /**
-   * The clock was set: times of that boot that were taken while nobody vouched for it move with it, up to the record by which
+   * The clock was set: times of that boot that were taken while no time source confirmed it move with it, up to the record by which
    * it became right; uuids stay (D18). Sealed windows are corrected before the open one covers the record.
    */
   #correct({ boot, seq, quality, clock }: LogRecord): void {

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { ConfigStore } from '../config/config-store'
 import { type DatabaseOptions, WINDOW_BYTES } from './database'
 
-/** a worker that nobody asks anything ends after so long */
+/** a worker without queries ends after so long */
 const RESTS_MS = 60_000
 
 /** The folder that storage.sql.driver.path names; undefined: no windows are kept. Relative paths lie in the data directory. */

@@ -38,7 +38,7 @@ export interface StoredPacket {
   /** UNIX seconds */
   readonly createdAt: number
   readonly boot: number
-  /** nobody vouched for its time yet */
+  /** no time source has confirmed its time yet */
   readonly unsynced: boolean
   readonly fact: Fact
 }

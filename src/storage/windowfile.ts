@@ -43,7 +43,7 @@ export interface Summary {
   readonly packets: number
   /** the newest fact of it: the log must say the same of it, or is another log */
   readonly witness: { readonly seq: number; readonly boot: number; readonly wall_ms: number }
-  /** boots with packets whose time nobody vouched for yet */
+  /** boots with packets whose time no source has confirmed yet */
   readonly unsynced: readonly number[]
   /** newest clock record that is worked in */
   readonly corrected: number

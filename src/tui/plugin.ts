@@ -1,5 +1,5 @@
 // The terminal UI as a plugin: its settings, and its commands for `os-node plugin-cmd tui …` and POST /api/plugins. Inside a
-// gateway it renders; what is live needs the terminal of whoever asks, so it runs in a process of their own.
+// gateway it renders; what is live needs the terminal of the caller, so it runs in a process of their own.
 import type { PluginDefinition } from '../services'
 import { TerminalUi } from './service'
 

@@ -23,7 +23,7 @@ export class Screen {
     this.#paper = paper
   }
 
-  /** Forgets what is on the terminal: the next frame is drawn whole (resized, cleared, somebody else wrote). */
+  /** Forgets what is on the terminal: the next frame is drawn whole (resized, cleared, another program wrote). */
   forget(): void {
     this.#shown = []
   }

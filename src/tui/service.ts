@@ -145,7 +145,7 @@ export class TerminalUi {
     return app.run()
   }
 
-  /** A section nobody has is told before the terminal is taken. */
+  /** An unknown section is reported before the terminal is taken. */
   async #known(names: readonly string[]): Promise<void> {
     if (names.length === 0) return
     const listed = await this.#reader.available()

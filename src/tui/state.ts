@@ -1,5 +1,5 @@
 // What the terminal UI shows and how keys change it. Pure: it reads no clock, no terminal and no section; what is to be read
-// is told by `wanted`, what was read is put in by `took`.
+// is in `wanted`, what was read is put in by `took`.
 import { type DisplayFormat, isCalled, type Plain, type SectionInfo } from '../display'
 
 /** 'section': one; 'all': one below the other; 'providers': their metadata; 'search': sections by name. */
@@ -11,7 +11,7 @@ export interface Held {
   readonly at: number
 }
 
-/** What a key asks of whoever runs the state. */
+/** What a key asks of the owner of the state. */
 export type Wish = 'nothing' | 'draw' | 'refresh' | 'quit'
 
 /** a second digit of a section number may follow within this time */

@@ -2,8 +2,8 @@
 // extended multiplexing), SG_MUL_VAL_, SIG_VALTYPE_, VAL_, VAL_TABLE_ and the attributes that say which frames are J1939's or
 // CAN FD's; everything else is passed over.
 //
-// What fails: a line that cannot be understood is left out and told in `problems` with its number, the rest goes on, for
-// files in the field are seldom clean; bounds that are passed end the reading, told too. Nothing throws. Linear in the file.
+// What fails: a line that cannot be understood is left out and listed in `problems` with its number, the rest goes on, for
+// files in the field are seldom clean; bounds that are passed end the reading, and are listed too. Nothing throws. Linear in the file.
 import { type Dbc, type DbcMessage, type DbcSignal, MAX_BYTES, MAX_PROBLEMS } from './model'
 import { Tokens } from './tokens'
 
@@ -66,7 +66,7 @@ class Parser {
     this.#tokens = new Tokens(text)
   }
 
-  /** Stops now and then, so that somebody else may have a turn. */
+  /** Stops now and then, so that others get a turn. */
   *run(): Generator<undefined, Dbc> {
     const tokens = this.#tokens
     for (let statements = 1; tokens.kind !== 'end'; statements++) {

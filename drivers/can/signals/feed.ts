@@ -39,7 +39,7 @@ export const kernelPorts: CanPorts = { ...kernelEdges, open: (name, options) => 
 const MAX_FILTERS = 512
 /** batches of one wake-up at most, so that a full bus leaves room for everything else */
 const MAX_ROUNDS = 8
-/** how long lost frames are told */
+/** how long lost frames are reported */
 const TOLD_MS = 60_000
 
 interface Entry {
@@ -48,7 +48,7 @@ interface Entry {
   /** the newest frame's data */
   readonly last: Uint8Array
   lastLength: number
-  /** who sent it, and when (monotonic ms); -1: nobody yet */
+  /** who sent it, and when (monotonic ms); -1: none yet */
   source: number
   at: number
   /** another station sends it too; when that was last seen */

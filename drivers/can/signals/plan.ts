@@ -1,6 +1,6 @@
 // Which signals of a DBC file a source reads, as channels in the file's order, and which frames they are in. Pure. What
 // fails (CONFIG_INVALID with the reason): nothing chosen, a pattern or a channel of the options that no signal has, more
-// signals than one group may hold, two signals that would have one id. A unit that nobody understands becomes a note (`{steps}`), told.
+// signals than one group may hold, two signals that would have one id. An unknown unit becomes a note (`{steps}`) and is listed.
 import { nearest } from '../../../src/config'
 import { OsError } from '../../../src/lib/errors'
 import { safeName } from '../../../src/links/names'
@@ -26,7 +26,7 @@ export interface PlannedMessage {
 export interface SignalPlan {
   readonly channels: readonly ValueChannel[]
   readonly messages: readonly PlannedMessage[]
-  /** what a person should know: units nobody understands, lines of the file that were left out */
+  /** what a person should know: unknown units, lines of the file that were left out */
   readonly warnings: readonly string[]
 }
 
@@ -116,7 +116,7 @@ function settingsOf(
 }
 
 /**
- * The unit of a file as our units room takes it: everyday spellings as they are, none as '1', what nobody understands as an
+ * The unit of a file as our units room takes it: everyday spellings as they are, none as '1', an unknown one as an
  * annotation. Degree signs that an editor spoilt are mended.
  */
 export function unitOf(unit: string): string {
@@ -153,5 +153,5 @@ function messagesOf(chosen: readonly Chosen[], j1939: boolean | undefined): Plan
   }))
 }
 
-/** What tells frames of a message apart on the bus: two messages with one key could not be told apart. */
+/** What tells frames of a message apart on the bus: two messages with one key could not be distinguished. */
 export const keyOf = ({ message, j1939 }: PlannedMessage): number => (j1939 ? pgnOf(message.id) : message.id)

@@ -3,7 +3,7 @@
 
 export type TokenKind = 'name' | 'number' | 'text' | 'mark' | 'end'
 
-/** longer words are cut to it: nothing of a DBC file is that long but comments, which nobody reads */
+/** longer words are cut to it: nothing of a DBC file is that long but comments, which are not read */
 const MAX_WORD = 512
 
 /** what a character may be a part of */

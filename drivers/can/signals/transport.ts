@@ -1,5 +1,5 @@
 // Messages of J1939 with more than 8 bytes, put together out of the frames of its transport protocol (J1939-21): announced
-// to everybody (BAM) or sent to one station that lets it through (RTS/CTS). We only listen: nobody is asked to send again.
+// as a broadcast (BAM) or to one station that lets it through (RTS/CTS). We only listen: no repeat is requested.
 //
 // What fails: a frame that is lost leaves its message incomplete; it is given up when it is silent, aborted, or announced
 // anew (counted). Bounded: a fixed number of messages at once, the one that is silent longest makes room.

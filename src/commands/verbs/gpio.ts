@@ -1,4 +1,4 @@
-// gpio: every GPIO line of this machine and who has it. gpio set: an output of the running gateway; only whoever holds a line
+// gpio: every GPIO line of this machine and who has it. gpio set: an output of the running gateway; only the holder of a line
 // can keep its level, so there is no way without a gateway.
 import { OsError } from '../../lib/errors'
 import type { LineReport, OutputItem } from '../../links/hardware'

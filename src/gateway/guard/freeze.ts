@@ -3,7 +3,7 @@
 // process at once, with an exit status of its own (142 in a shell) and without a core dump; the log survives that.
 //
 // What is not a freeze: a sleeping machine or a stopped process (the thread itself did not run: its wait took far longer
-// than asked), a main thread that waits for a slow disk (state D), an open debugger. A thread that cannot be started is told
+// than asked), a main thread that waits for a slow disk (state D), an open debugger. A thread that cannot be started is logged
 // and the gateway runs without it.
 //
 // Before the end the thread asks the engine what the loop is at, and leaves that on flash for the next start: the plugin that

@@ -18,7 +18,7 @@ export class KeptCounts {
     this.#planCommit = log.beforeCommit(() => this.#keep())
   }
 
-  /** For one source: `logged` as Counts has it; without it, what the log has is not told either. */
+  /** For one source: `logged` as Counts has it; without it, what the log has is left out too. */
   of(source: string, logged?: Counts['logged']): Counts {
     const keyOf = (name: string): string => `count ${source} ${name}`
     return {

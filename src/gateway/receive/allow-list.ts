@@ -1,5 +1,5 @@
 // receiver.allow (D16): who may send here at all. An entry is an IP address, a range (`192.0.2.0/24`, `fd00::/8`), or, on
-// media without IP, an address exactly as the medium writes it. An entry that is none of these lets nobody in, and is told
+// media without IP, an address exactly as the medium writes it. An entry that is none of these lets no one in, and is logged
 // once at the start: a mistake closes, it does not open.
 import { BlockList, isIP } from 'node:net'
 import type { Logger } from '../../lib/logger'

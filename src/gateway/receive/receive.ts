@@ -6,7 +6,7 @@
 // and not acknowledged, so it comes again as FULL (X9); the same packet twice is one record (D16); a packet from a device
 // without delivery exchange is logged and not acknowledged; one without a time is stamped and answered with the time (X11);
 // one from an address that receiver.allow does not name is dropped unread; one the log cannot hold is counted `too_large`
-// and acknowledged, since it would come for ever. A medium that acknowledges by itself (MQTT) is told by origin.settle: after
+// and acknowledged, since it would come for ever. A medium that acknowledges by itself (MQTT) is called by origin.settle: after
 // the commit, at once for what will never be good, false for what is to come again; templates.ts keeps what such packets
 // need after a crash, for what was acknowledged does not come again as FULL. What secure sessions ask for is answered by their own wall (session).
 // Nothing received can stop the gateway.
@@ -242,7 +242,7 @@ export class Receive {
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
       if (origin.settle && received.advanced) templatesMoved(log)
-      // the record it repeats may be one nobody waited for: with that lost, this packet must count as new
+      // the record it repeats may be one that was not waited for: with that lost, this packet must count as new
       this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash))
       return
     }
@@ -328,7 +328,7 @@ export class Receive {
     else origin.settle?.(!mayHelp)
   }
 
-  /** Answers what waits when `record` is on flash; when it was lost before, `lost` is told and everything is to come again. */
+  /** Answers what waits when `record` is on flash; when it was lost before, `lost` is called and everything is to come again. */
   #await(record: number, lost: () => void = () => undefined): void {
     const { log, logger } = this.#options
     log.committed(record).then(

@@ -43,7 +43,7 @@ export function templatesMoved(log: FlashLog): void {
 
 /**
  * Packets that are in the log, byte for byte: after a crash the broker sends again what was not acknowledged, and some of it
- * is older than the states kept, so that its content cannot be told any more.
+ * is older than the states kept, so that its content is unknown.
  */
 export class KnownFrames {
   readonly #filter = new DuplicateFilter()

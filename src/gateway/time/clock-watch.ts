@@ -1,5 +1,5 @@
 // Watches the gateway's clock (D18): looks for jumps of the OS clock every second, asks every minute, and at each jump, who
-// vouches for it, and keeps the last right time for the next start.
+// confirms it, and keeps the last right time for the next start.
 import type { Clock } from '../../lib/clock'
 import type { Timers } from '../../lib/timers'
 import type { NodeClock, TimeQuality, TimeStep } from '../../protocol/time'

@@ -1,4 +1,4 @@
-// The gateway's time (D18): the node's clock, who vouches for it, what a restart begins with, and what the log is told of
+// The gateway's time (D18): the node's clock, its time source, what a restart begins with, and what the log records of
 // it. There before the log is, since the log's own times are the node's: a board without an RTC begins at 1970.
 // A step before the log is open is no record; nothing was stamped by then.
 

@@ -1,6 +1,6 @@
 // A medium over a byte stream: packets in frames on a Line (D8). Serial drivers hand their port in and are done.
 //
-// What fails: a line that cannot be opened or is lost is told by the line itself; a write that fails is `false` and counted;
+// What fails: a line that cannot be opened or is lost is reported by the line itself; a write that fails is `false` and counted;
 // more writes than the line takes are refused, so that a stuck port costs no memory. Bytes that are no packet change
 // nothing; how many there were is in `deframer.counters`. Answers count only for requests that went out here in the last
 // minute.

@@ -1,5 +1,5 @@
 // Packets to one peer by QUIC: one connection, datagrams for what fits, a stream for the rest. A connection that is lost is
-// told; the supervisor opens the next one. What fails: no build (NO_DRIVER), no way or no answer (NETWORK, NO_REPLY), the
+// reported; the supervisor opens the next one. What fails: no build (NO_DRIVER), no way or no answer (NETWORK, NO_REPLY), the
 // peer's certificate (TLS_…; nothing was sent then), a peer that went away (`lost`, within idle_timeout_ms, at once when it
 // says so or was started anew), a full queue (false, counted).
 

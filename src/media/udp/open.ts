@@ -1,4 +1,4 @@
-// Which socket a UDP medium gets: the addon's when there is one, node:dgram's otherwise or when told so.
+// Which socket a UDP medium gets: the addon's when there is one, node:dgram's otherwise or by option.
 import type { Native } from '../../native'
 import { nativeOrNull } from '../../native'
 import { openBatch } from './batch'

@@ -1,4 +1,4 @@
-// UDP by node:dgram, for machines without the addon: one system call and one callback per packet. What fails is told by
+// UDP by node:dgram, for machines without the addon: one system call and one callback per packet. What fails is reported by
 // dgram's error events and callbacks, and handed on as it is.
 import type { RemoteInfo, Socket } from 'node:dgram'
 import { AGAIN, systemError } from '../../native'

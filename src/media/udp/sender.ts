@@ -1,5 +1,5 @@
 // Packets to one peer by UDP. The socket is connected, so the kernel drops what others send us, reports when nothing
-// listens there, and sends fastest. What fails: nobody there (counted, `degraded` until a packet comes back or no refusal
+// listens there, and sends fastest. What fails: no listener (counted, `degraded` until a packet comes back or no refusal
 // follows a packet for a second), no network (`lost`, the supervisor retries), a full send queue (false, counted), a name
 // that changes its address (a new socket takes over), a name server that is out (the last address is kept).
 

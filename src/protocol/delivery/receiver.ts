@@ -15,7 +15,7 @@ export interface DeliveryPeer {
 }
 
 export interface DeliveryReceiverOptions {
-  /** told to the peers: how long an answer may wait for the commit */
+  /** sent to the peers: how long an answer may wait for the commit */
   ackCommitMs?: number
   /** numberings remembered; the least recently used goes first */
   maxPeers?: number

@@ -242,7 +242,7 @@ export class SecureServer {
   }
 
   /**
-   * Whether the facts of a plaintext packet are to be dropped (requireSecure); refused data is counted. It is told to
+   * Whether the facts of a plaintext packet are to be dropped (requireSecure); refused data is counted. It is reported to
    * onPlaintext all the same: that is how its sender gets a key.
    */
   refusesPlaintext(sensors: number): boolean {

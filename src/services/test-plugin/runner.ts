@@ -32,7 +32,7 @@ export interface TestParts {
   readonly terminal?: Terminal
 }
 
-/** packets of full_load for each CPU, where nobody says how many */
+/** packets of full_load for each CPU, by default */
 const LOAD_PER_CPU = 100_000
 
 export class TestRunner implements Service {

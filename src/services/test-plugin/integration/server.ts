@@ -37,7 +37,7 @@ const freeTcpPort = (): Promise<number> =>
     })
   })
 
-/** The environment of a child that is nobody's service: what systemd says is for the parent only. */
+/** The environment of a child that is no service: variables of systemd are for the parent only. */
 function environment(): NodeJS.ProcessEnv {
   const {
     NOTIFY_SOCKET: _n,
@@ -88,7 +88,7 @@ export class Server {
     }
     child.stdout.on('data', keep)
     child.stderr.on('data', keep)
-    child.stdin.on('error', () => undefined) // it ended; its exit is told below
+    child.stdin.on('error', () => undefined) // it ended; its exit is handled below
     let failed: Error | undefined
     child.once('error', error => {
       failed = error

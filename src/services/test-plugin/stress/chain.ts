@@ -111,7 +111,7 @@ const listening = (socket: Socket): Promise<void> =>
     socket.once('error', reject)
     socket.bind(0, '127.0.0.1', () => {
       socket.off('error', reject)
-      socket.on('error', () => undefined) // what cannot be sent is told to the callback of its send
+      socket.on('error', () => undefined) // the callback of a send gets its error
       resolve()
     })
   })

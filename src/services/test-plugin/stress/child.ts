@@ -1,4 +1,4 @@
-// A worker thread or child process of a stress run: gets its job, says when it is ready, starts when it is told, gives its
+// A worker thread or child process of a stress run: gets its job, says when it is ready, starts on command, gives its
 // results. It ends with the one that started it.
 
 import { parentPort } from 'node:worker_threads'

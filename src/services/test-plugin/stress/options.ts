@@ -1,4 +1,4 @@
-// What a stress run is told (specification, "run_stress"): names, defaults and bounds, for the method and the command alike.
+// Options of a stress run (specification, "run_stress"): names, defaults and bounds, for the method and the command alike.
 
 import type { OptionSpec } from '../../contract'
 import { OsError } from '../program'

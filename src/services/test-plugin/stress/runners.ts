@@ -61,7 +61,7 @@ export function runHere(shares: readonly Share[], { cores, onProgress }: Omit<Ru
     go = resolve
   })
   const results = Promise.all([prepared, started]).then(([runs]) => Promise.all(runs.map(run => run())))
-  results.catch(() => undefined) // told by `ready`, and to whoever waits for the results
+  results.catch(() => undefined) // `ready` has the error, and so has the caller of the results
   return { ready: prepared.then(() => undefined), go: () => go(), results, stop: () => stopping.abort() }
 }
 
@@ -90,7 +90,7 @@ function runOn(peer: Peer, job: Job, onProgress: (done: number) => void): Runner
       reject(error)
     }
   })
-  results.catch(() => undefined) // told to whoever waits
+  results.catch(() => undefined) // the caller has the error
   peer.onMessage(message => {
     if ('ready' in message) isReady()
     else if ('done' in message) onProgress(message.done)
@@ -129,7 +129,7 @@ export function runProcess(job: Job, { script, onProgress }: RunnerOptions): Run
     serialization: 'advanced',
   })
   const peer: Peer = {
-    // a child that is gone is told by its end
+    // the end of a child says that it is gone
     post: message => void child.send(message, () => undefined),
     onMessage: listener => void child.on('message', listener),
     onEnd: listener =>

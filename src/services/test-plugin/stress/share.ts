@@ -185,7 +185,7 @@ class Prober {
     readonly result: ShareResult,
   ) {}
 
-  /** What is wrong with the header, null when nothing is or nobody looked. */
+  /** What is wrong with the header, null when nothing is, or it was not checked. */
   look(packet: Uint8Array, aid: number, t: number): string | null {
     this.#due += this.rate
     if (this.#due < 1 - 1e-9) return null
