@@ -185,7 +185,7 @@ export class PeersMedium implements Medium {
     return this.#options.adapter.onReturn(back)
   }
 
-  /** Nobody to send to in general: answers go by the origin of a packet. */
+  /** No peer to send to in general: answers go by the origin of a packet. */
   send(): Promise<boolean> {
     return Promise.resolve(false)
   }

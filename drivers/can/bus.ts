@@ -209,7 +209,7 @@ export class CanBus {
     this.#events?.lost(reason)
   }
 
-  /** Somebody at this interface lost it: when it is back that is a return. */
+  /** A user of this interface lost it: when it is back that is a return. */
   missed(): void {
     this.#away = true
   }

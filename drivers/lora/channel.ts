@@ -108,7 +108,7 @@ export class LoraChannel {
     }
   }
 
-  /** Somebody else sends: another try after a random time, longer with each. */
+  /** Another station sends: another try after a random time, longer with each. */
   busy(now: number): void {
     const job = this.queue.peek()
     this.counters.channel_busy++

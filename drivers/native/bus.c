@@ -64,7 +64,7 @@ static void empty(struct bus *self) {
     self->jobs = NULL;
 }
 
-/* Unlocks, and frees when nobody is left. */
+/* Unlocks, and frees when no user is left. */
 static void leave(struct bus *self, bool owner_goes) {
     bool last = owner_goes && --self->owners == 0;
     pthread_mutex_unlock(&self->lock);
@@ -93,7 +93,7 @@ static void *run(void *data) {
         pthread_mutex_lock(&self->lock);
         job->result = result;
         job->state = BUS_DONE;
-        /* told once; JavaScript then asks until there is none */
+        /* reported once; JavaScript then reads until there is none */
         if (self->done.count == 0)
             eventfd_write(self->wake, 1);
         line_put(&self->done, number);

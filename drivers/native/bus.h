@@ -3,7 +3,7 @@
  * when some are done; it never waits. What a job reads and writes is memory of the job, copied from and to the caller's
  * buffers on the caller's thread: a call that comes back late, or after its caller has gone, finds its memory there.
  *
- * A call into the kernel cannot be taken back. Whoever stops waiting for one leaves the thread to itself: it holds nothing but
+ * A call into the kernel cannot be taken back. A caller that stops waiting for one leaves the thread to itself: it holds nothing but
  * its own, and cleans up when the call returns. The thread never keeps the process, nor a thread of Node, from ending.
  */
 #ifndef OS_NODE_BUS_H

@@ -119,7 +119,7 @@ static int start_watching(napi_env env, struct descriptor *self, napi_value call
     return 0;
 }
 
-/* watch(descriptor, events, callback) → 0; events: 1 readable, 2 writable. callback(events) is told whenever it is; called
+/* watch(descriptor, events, callback) → 0; events: 1 readable, 2 writable. callback(events) runs whenever it is; called
    again it changes the events (the first callback stays). While watched the descriptor keeps itself and the process alive. */
 static napi_value watch(napi_env env, napi_callback_info info) {
     napi_value args[3];

@@ -149,7 +149,7 @@ static napi_value request_lines(napi_env env, napi_callback_info info) {
     return bus_queue(env, args[0], job, request_work);
 }
 
-/* A job on lines of its own: whoever closes the others meanwhile does not take them from it. NULL: *error tells why. */
+/* A job on lines of its own: closing the others meanwhile does not take them from it. NULL: *error tells why. */
 static struct bus_job *take_lines(napi_env env, napi_value bus, napi_value lines, int *error) {
     int fd = descriptor_fd(env, lines);
     *error = fd;

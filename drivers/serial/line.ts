@@ -1,4 +1,4 @@
-// A serial port as a Line. Whoever names the same port with the same settings shares one opened port: all hear what comes
+// A serial port as a Line. Users of the same port with the same settings share one opened port: all hear what comes
 // in, writes go out one after the other, and who needs question and answer undisturbed takes the port for a while.
 //
 // What fails: a port that is not there, may not be opened or is in use: see errors.ts and names.ts; other settings than

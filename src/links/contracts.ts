@@ -39,7 +39,7 @@ export interface Openable {
   readonly counters: LinkCounters
   /**
    * While it is down: tells when the thing that was missing has come (a plug is back in), so that it is tried at once and
-   * not at the end of a pause. Told of a change only, never because it is still there. Returns what ends the watch.
+   * not at the end of a pause. Called for a change only, never because it is still there. Returns what ends the watch.
    */
   onReturn?(back: () => void): () => void
 }
@@ -186,7 +186,7 @@ export interface NodeIdentity {
   readonly aid: number | null
   /** stays the same for one installation, whatever its AID is: letters and digits */
   readonly installId: string
-  /** Told when an id was assigned. Returns the function that ends it. */
+  /** Called when an id was assigned. Returns the function that ends it. */
   onAssigned(listener: (aid: number) => void): () => void
 }
 

@@ -214,7 +214,7 @@ export class Plugins {
     return true
   }
 
-  /** Somebody ends the process: a plugin that does is not to do so again. */
+  /** The process is about to end: a plugin that ended it is not to do so again. */
   readonly #exited = (): void => {
     const owner = culprit(this.#found, new Error('process.exit'))
     if (owner) this.#marks?.bar(owner, 'it ended the process')

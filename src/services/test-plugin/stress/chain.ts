@@ -15,7 +15,7 @@ export interface Sent {
   readonly expected: readonly number[]
 }
 
-/** Told once for each packet: how long the chain took, or what went wrong. */
+/** Called once for each packet: how long the chain took, or what went wrong. */
 export interface Tally {
   arrived(ms: number): void
   failed(why: string): void

@@ -39,7 +39,7 @@ export function useToken(next: string | null): void {
   else sessionStorage.setItem(TOKEN_KEY, next)
 }
 
-/** Told when the gateway wants another token. */
+/** Called when the gateway wants another token. */
 export function onRefused(listener: () => void): void {
   refused.add(listener)
 }
@@ -55,7 +55,7 @@ const headers = (body: object | undefined, own: string | null): Record<string, s
   ...(body && { 'Content-Type': 'application/json' }),
 })
 
-/** The answer of a request before its body is read. Whoever calls bounds its time by `signal`. */
+/** The answer of a request before its body is read. The caller bounds its time by `signal`. */
 export async function open(
   method: Method,
   path: string,

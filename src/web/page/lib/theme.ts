@@ -44,7 +44,7 @@ const media = matchMedia('(prefers-color-scheme: dark)')
 
 export const isDark = (): boolean => theme.value === 'dark' || (theme.value === 'auto' && media.matches)
 
-/** Told when colours changed; returns how to stop. */
+/** Called when colours changed; returns how to stop. */
 export function onColours(listener: () => void): () => void {
   media.addEventListener('change', listener)
   const stop = theme.listen(listener)

@@ -195,7 +195,7 @@ async function send(updates: readonly object[]): Promise<Saved> {
   }
 }
 
-/** Somebody edited the file by hand. */
+/** The file was edited by hand. */
 function Reload({ reload }: { reload(): void }) {
   const [busy, setBusy] = useState(false)
   async function act(): Promise<void> {
