@@ -59,7 +59,6 @@ const GROUPS = {
   net: Infinity,
   browser: 1,
   rig: Math.max(1, Math.floor(totalmem() / 2 ** 30 / 2)),
-  image: 1,
   spec: Infinity,
 }
 /** ms for one file, ten times what a busy machine takes */
