@@ -35,7 +35,9 @@ const BOARDS: readonly Board[] = [
   },
 ]
 
-const FILES = ['native-loader', 'socket', 'native-thread'].map(name => join(root, '.build/test/unit/native', `${name}.test.js`))
+const FILES = ['native-loader', 'socket', 'native-thread'].map(name =>
+  join(root, '.build/test/unit/native', `${name}.test.js`),
+)
 
 interface Ran {
   status: number | null
