@@ -2,6 +2,7 @@
 // holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
 import { readFileSync } from 'node:fs'
 import {
+  type AnyVerb,
   type CommandContext,
   elsewhere,
   failureOf,
@@ -13,7 +14,6 @@ import {
   resultText,
   shortHelp,
   VERBS,
-  type Verb,
   type VerbResult,
   verbHelp,
   withVia,
@@ -30,7 +30,7 @@ import { readSecret } from './secret'
 
 /** What main needs to make a context for a command that runs in this process. */
 export interface LocalSetup {
-  readonly verb: Verb
+  readonly verb: AnyVerb
   readonly config: ConfigStore
   readonly logger: Logger
   readonly signal: AbortSignal
@@ -56,7 +56,7 @@ export interface CliDeps {
   /** asks for a secret; `what` is its name */
   secret?(what: string): Promise<string>
   readonly files?: Files
-  readonly verbs?: readonly Verb[]
+  readonly verbs?: readonly AnyVerb[]
   /** how long a starting gateway or another command is waited for */
   readonly waitMs?: number
 }
@@ -113,7 +113,7 @@ async function say({ stdout }: CliDeps, text: string): Promise<number> {
   return 0
 }
 
-async function execute(verb: Verb, parsed: OptionValues, json: boolean, deps: CliDeps): Promise<number> {
+async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps: CliDeps): Promise<number> {
   const { env, cwd, files = realFiles, stderr, signal, logPrefix = '' } = deps
   const logger = createLogger({ write: line => void stderr.write(logPrefix + line) })
   const config = ConfigStore.load({
@@ -169,7 +169,7 @@ async function readNamed(path: string, read: (path: string) => Promise<string>):
 }
 
 async function executeHere(
-  verb: Verb,
+  verb: AnyVerb,
   options: OptionValues,
   config: ConfigStore,
   logger: Logger,
@@ -187,7 +187,7 @@ async function executeHere(
       deps.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
     }
     context = await deps.context({ verb, config, logger, signal: deps.signal, print, ...(lock && { lock }) })
-    const result: VerbResult = await verb.run(context, options)
+    const result: VerbResult<object> = await verb.run(context, options)
     const onRow = rowPrinter(verb, json, deps)
     for await (const row of result.rows ?? []) await onRow(row)
     const value = withVia(context, result)
@@ -203,7 +203,7 @@ async function executeHere(
 }
 
 /** Rows are what the verb makes of them, with --json and where it makes nothing JSON lines; an empty text is no line. */
-function rowPrinter(verb: Verb, json: boolean, { stdout, env }: CliDeps): (row: unknown) => Promise<void> {
+function rowPrinter(verb: AnyVerb, json: boolean, { stdout, env }: CliDeps): (row: unknown) => Promise<void> {
   if (json || !verb.rowText) return row => writeLine(stdout, JSON.stringify(row))
   const paint = paintFor(stdout, env)
   return async row => {
@@ -221,7 +221,7 @@ type Show = (
  * How a result is printed: with --json one line with `via`, and what the specification shows as JSON; else text. A result that
  * is an error is one text on stderr.
  */
-function printer(verb: Verb, json: boolean, { stdout, stderr, env }: CliDeps): Show {
+function printer(verb: AnyVerb, json: boolean, { stdout, stderr, env }: CliDeps): Show {
   const paint = paintFor(stdout, env)
   return async (value, { text, exitCode = 0 }) => {
     const failure = exitCode === 0 ? undefined : failureOf(value)

@@ -2,7 +2,7 @@
 // refuses. zsh takes the script of bash through its own bashcompinit. The script starts no program: what it offers is in it.
 import type { OptionSpec } from '../lib/command-options'
 import { MEDIA } from '../links/registry'
-import { GLOBAL_OPTIONS, type Verb } from './verb'
+import { type AnyVerb, GLOBAL_OPTIONS } from './verb'
 
 export const SHELLS = ['bash', 'zsh'] as const
 export type Shell = (typeof SHELLS)[number]
@@ -19,13 +19,13 @@ interface Node {
 /** A plugin: its own name, the verb that stands for it (if any), and its commands. */
 export interface CompletedPlugin {
   readonly name: string
-  readonly verb?: Verb
+  readonly verb?: AnyVerb
   readonly commands: Readonly<Record<string, { readonly options?: Options; readonly operands?: readonly string[] }>>
 }
 
 /** What the script is made of. */
 export interface Offers {
-  readonly verbs: readonly Verb[]
+  readonly verbs: readonly AnyVerb[]
   readonly plugins: readonly CompletedPlugin[]
   /** names of this program and, where one stands for a verb, that verb */
   readonly programs: Readonly<Record<string, string | null>>
@@ -38,7 +38,8 @@ const HELP: Options = { help: GLOBAL_OPTIONS.help! }
 /** Words in single quotes for a shell; none of ours holds a quote. */
 const quoted = (words: Iterable<string>): string => `'${[...words].join(' ')}'`
 
-const namesOf = ({ name, aliases = [] }: Verb): string[] => [name, ...aliases].filter(word => !word.startsWith('os-'))
+const namesOf = ({ name, aliases = [] }: AnyVerb): string[] =>
+  [name, ...aliases].filter(word => !word.startsWith('os-'))
 
 const choicesOf = (operands: readonly string[] = [], options: Options = {}): string[] =>
   operands.flatMap(name => [...(options[name]?.choices ?? [])])

@@ -1,8 +1,8 @@
 // Help for people, made from the verbs' own schemas, so that it cannot say something else than the parser does.
 import { optionRows, table } from '../lib/option-help'
-import { GLOBAL_OPTIONS, type Verb } from './verb'
+import { type AnyVerb, GLOBAL_OPTIONS } from './verb'
 
-export function programHelp(verbs: readonly Verb[], version: string): string {
+export function programHelp(verbs: readonly AnyVerb[], version: string): string {
   return [
     `os-node ${version}: gateway for sensors and buses`,
     '',
@@ -29,7 +29,7 @@ export function programHelp(verbs: readonly Verb[], version: string): string {
 const FIRST = ['run', 'status', 'transmit', 'doctor', 'config-get', 'config-set', 'source list', 'db export', 'token']
 
 /** What `os-node` alone prints. */
-export function shortHelp(verbs: readonly Verb[], version: string): string {
+export function shortHelp(verbs: readonly AnyVerb[], version: string): string {
   const shown = verbs.filter(verb => FIRST.includes(verb.name))
   return [
     `os-node ${version}: gateway for sensors and buses`,
@@ -43,10 +43,10 @@ export function shortHelp(verbs: readonly Verb[], version: string): string {
   ].join('\n')
 }
 
-const operandsOf = ({ operands = [], options }: Verb): string[] =>
+const operandsOf = ({ operands = [], options }: AnyVerb): string[] =>
   operands.map(name => options[name]?.value ?? name.toUpperCase())
 
-export function verbHelp(verb: Verb): string {
+export function verbHelp(verb: AnyVerb): string {
   const own = Object.keys(verb.options).length > 0
   return [
     `os-node ${verb.name}: ${verb.summary}`,
@@ -66,7 +66,7 @@ export function verbHelp(verb: Verb): string {
 }
 
 /** Help for a word that several commands begin with (`source --help`, `help log`); null where it is not asked for. */
-export function groupHelp(verbs: readonly Verb[], argv: readonly string[]): string | null {
+export function groupHelp(verbs: readonly AnyVerb[], argv: readonly string[]): string | null {
   const [first, second] = argv[0] === 'help' ? [argv[1], argv[2] ?? '--help'] : argv
   const group = verbs.filter(verb => verb.name.startsWith(`${first} `))
   if (group.length === 0 || (second !== '--help' && second !== '-h') || verbs.some(verb => verb.name === first))

@@ -3,7 +3,7 @@ import type { ControlAnswer, ControlRequest } from '../gateway/control'
 import { OsError } from '../lib/errors'
 import type { CommandContext } from './context'
 import { checkOptions, findVerb, parseCommand } from './parse'
-import type { Verb, VerbResult } from './verb'
+import type { AnyVerb, VerbResult } from './verb'
 import { boardShow } from './verbs/board'
 import { completion } from './verbs/completion'
 import { configGet, configSet, configShow, configUnset } from './verbs/config'
@@ -39,18 +39,18 @@ export { groupHelp, programHelp, shortHelp, verbHelp } from './help'
 export { checkOptions, findVerb, parseCommand } from './parse'
 export { commandLine, PROGRAMS } from './program-names'
 export {
+  type AnyVerb,
   failureOf,
   holds,
   type OptionSpec,
   type OptionValues,
   type Paint,
   resultText,
-  type Verb,
   type VerbResult,
 } from './verb'
 
 /** In the order of the help. */
-export const VERBS: readonly Verb[] = [
+export const VERBS: readonly AnyVerb[] = [
   run,
   serve,
   demo,
@@ -105,10 +105,10 @@ export const VERBS: readonly Verb[] = [
 ]
 
 /** Adds how the command was run to its result. */
-export const withVia = (context: CommandContext, { value }: VerbResult): Record<string, unknown> | undefined =>
+export const withVia = (context: CommandContext, { value }: VerbResult<object>): Record<string, unknown> | undefined =>
   value && { ...value, via: context.via }
 
-function named(command: string): Verb {
+function named(command: string): AnyVerb {
   const { verb, rest } = findVerb(VERBS, command.split(' '))
   if (rest.length > 0) throw new OsError('USAGE', `no command ${JSON.stringify(command)}`)
   return verb

@@ -16,12 +16,12 @@ import type { CommandContext } from './context'
 import { isOver, type Job, type JobLimits, type JobRequest, LIMITS, told } from './job'
 import { type CommandPlan, planOf } from './plan'
 import { roleOf } from './roles'
-import { failureOf, type Paint, resultText, type Verb } from './verb'
+import { type AnyVerb, failureOf, type Paint, resultText } from './verb'
 
 export { briefJob, type Job, type JobLimits, type JobRequest, type JobStatus } from './job'
 
 export interface JobRunnerOptions {
-  readonly verbs: readonly Verb[]
+  readonly verbs: readonly AnyVerb[]
   /** of the running gateway */
   readonly context: CommandContext
   readonly logger: Logger

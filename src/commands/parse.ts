@@ -4,10 +4,10 @@ import type { CommandForm } from '../lib/command-options'
 import { OsError } from '../lib/errors'
 import { nearest } from '../lib/nearest'
 import { elsewhere } from './foreign-commands'
-import { GLOBAL_OPTIONS, type OptionValues, type Verb } from './verb'
+import { type AnyVerb, GLOBAL_OPTIONS, type OptionValues } from './verb'
 
 export interface Parsed {
-  readonly verb: Verb
+  readonly verb: AnyVerb
   readonly options: OptionValues
   readonly help: boolean
   readonly json: boolean
@@ -16,8 +16,8 @@ export interface Parsed {
 const usage = (text: string, hint?: string): OsError => new OsError('USAGE', text, hint ? { hint } : {})
 
 /** Finds the verb in front of a command line: one word or two ("log verify"). */
-export function findVerb(verbs: readonly Verb[], argv: readonly string[]): { verb: Verb; rest: string[] } {
-  const names = new Map<string, Verb>()
+export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { verb: AnyVerb; rest: string[] } {
+  const names = new Map<string, AnyVerb>()
   for (const verb of verbs) for (const name of [verb.name, ...(verb.aliases ?? [])]) names.set(name, verb)
   const [first = '', second = '', third = ''] = argv
   const two = names.get(`${first} ${second}`)
@@ -51,7 +51,7 @@ function meantBy(word: string, names: readonly string[]): string[] {
   return (parts.length > 0 ? parts : begin).slice(0, 3)
 }
 
-const formOf = (verb: Verb): CommandForm => ({
+const formOf = (verb: AnyVerb): CommandForm => ({
   name: verb.name,
   options: { ...verb.options, ...GLOBAL_OPTIONS },
   ...(verb.operands && { operands: verb.operands }),
@@ -59,7 +59,7 @@ const formOf = (verb: Verb): CommandForm => ({
 
 /** Parses a whole command line. Throws USAGE. */
 export function parseCommand(
-  verbs: readonly Verb[],
+  verbs: readonly AnyVerb[],
   argv: readonly string[],
   env: Record<string, string | undefined> = {},
 ): Parsed {
@@ -76,7 +76,7 @@ export function parseCommand(
 
 /** Checks values (texts of a command line, or JSON) against a verb's options; fills in environment and defaults. */
 export const checkOptions = (
-  verb: Verb,
+  verb: AnyVerb,
   given: Record<string, unknown>,
   env: Record<string, string | undefined> = {},
 ): OptionValues => check(formOf(verb), given, env)

@@ -2,10 +2,10 @@
 import { asOsError, OsError } from '../lib/errors'
 import { programHelp, verbHelp } from './help'
 import { parseCommand } from './parse'
-import type { OptionValues, Verb } from './verb'
+import type { AnyVerb, OptionValues } from './verb'
 
 export interface CommandPlan {
-  readonly verb: Verb | null
+  readonly verb: AnyVerb | null
   readonly options: OptionValues
   readonly json: boolean
   /** text for --help, or why it cannot be run */
@@ -14,7 +14,7 @@ export interface CommandPlan {
 }
 
 /** Never throws. */
-export function planOf(verbs: readonly Verb[], version: string, argv: readonly string[]): CommandPlan {
+export function planOf(verbs: readonly AnyVerb[], version: string, argv: readonly string[]): CommandPlan {
   const nothing = { verb: null, options: {}, json: argv.includes('--json') }
   if (argv[0] === 'help' && argv.length === 1) return { ...nothing, help: programHelp(verbs, version) }
   try {

@@ -1,7 +1,7 @@
 // Who may run which command over HTTP: an operator what only reads, and what switches media and plugins; an admin everything.
 // A command that is not listed here is for admins, so a new one is closed until its role is decided.
 import type { Role } from '../services/users'
-import { holds, type OptionValues, type Verb } from './verb'
+import { type AnyVerb, holds, type OptionValues } from './verb'
 
 const OPERATOR: ReadonlySet<string> = new Set([
   'status',
@@ -46,7 +46,7 @@ const BY_CALL: ReadonlySet<string> = new Set([
 /** Every command named here. */
 export const LISTED: readonly string[] = [...OPERATOR, ...BY_CALL]
 
-export function roleOf(verb: Verb, options: OptionValues): Role {
+export function roleOf(verb: AnyVerb, options: OptionValues): Role {
   if (OPERATOR.has(verb.name)) return 'operator'
   return BY_CALL.has(verb.name) && !holds(verb.changes, options) ? 'operator' : 'admin'
 }

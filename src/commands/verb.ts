@@ -6,8 +6,8 @@ import type { CommandContext } from './context'
 
 export type { OptionSpec, OptionValues }
 
-export interface VerbResult {
-  readonly value?: Record<string, unknown>
+export interface VerbResult<Value extends object = Record<string, unknown>> {
+  readonly value?: Value
   /** printed one JSON line each, at the reader's pace */
   readonly rows?: AsyncIterable<unknown>
   readonly exitCode?: number
@@ -29,7 +29,8 @@ export interface DemoFolder {
   remove(): void
 }
 
-export interface Verb {
+/** `Value` is what `run` results in and `text` prints. */
+export interface Verb<Value extends object = Record<string, unknown>> {
   readonly name: string
   readonly aliases?: readonly string[]
   readonly summary: string
@@ -65,28 +66,42 @@ export interface Verb {
     secret: (what: string) => Promise<string>,
     warn: (text: string) => void,
   ): Promise<OptionValues>
-  run(context: CommandContext, options: OptionValues): Promise<VerbResult>
-  text?(value: Record<string, unknown>, paint: Paint): string
+  run(context: CommandContext, options: OptionValues): Promise<VerbResult<Value>>
+  text?(value: Value, paint: Paint): string
   /** one row for people; without it rows are JSON lines */
   rowText?(row: unknown, paint: Paint): string
 }
 
+/** A verb whatever its result: the form in which tables of verbs hold them. */
+export type AnyVerb = Verb<object>
+
 /** A result as people read it; `status` says where it was run. */
-export function resultText(verb: Verb, { via, ...value }: Record<string, unknown>, paint: Paint): string {
+export function resultText(verb: AnyVerb, { via, ...value }: Record<string, unknown>, paint: Paint): string {
   if (verb.text) return verb.text(verb.name === 'status' ? { ...value, via } : value, paint)
   return textOf(plain(value))
 }
 
+interface Failure {
+  readonly error?: unknown
+  readonly hint?: unknown
+  readonly key?: unknown
+  readonly did_you_mean?: unknown
+}
+
 /** The error of a result that is one: what happened, and what to do where the command knows it. */
-export function failureOf(value: Record<string, unknown>): { message: string; hint: string } | undefined {
-  const { error, hint, key, did_you_mean: meant } = value
+export function failureOf({
+  error,
+  hint,
+  key,
+  did_you_mean: meant,
+}: Failure): { message: string; hint: string } | undefined {
   if (typeof error !== 'string') return undefined
   const message = typeof key === 'string' ? `${error}: ${key}` : error
   return { message, hint: typeof hint === 'string' ? hint : meant ? `did you mean ${meant}?` : '' }
 }
 
 /** What a verb says of a call with these options. */
-export const holds = (said: Verb['changes'], options: OptionValues): boolean =>
+export const holds = (said: AnyVerb['changes'], options: OptionValues): boolean =>
   typeof said === 'function' ? said(options) : said === true
 
 /** Options every verb has. */

@@ -349,7 +349,7 @@ export class Gateway {
     if (this.database) run(this.database).catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
   }
 
-  /** The way of a reading, without one (D14). */
+  /** The same steps as for a reading of a source, without a source (D14). */
   async #passToken(): Promise<void> {
     this.intake.token()
     await this.uplinks.token()

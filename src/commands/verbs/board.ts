@@ -62,7 +62,7 @@ function text(report: BoardReport, paint: Paint): string {
   return lines.join('\n')
 }
 
-export const boardShow: Verb = {
+export const boardShow: Verb<BoardReport> = {
   name: 'board',
   summary: 'show the board, its pins and buses',
   description: 'Changes nothing. gateway.board names the board where it is not detected.',
@@ -70,5 +70,5 @@ export const boardShow: Verb = {
   options: {},
   where: 'either',
   run: async ({ hardware }) => ({ value: { ...(await hardware()).board() } }),
-  text: (value, paint) => text(value as unknown as BoardReport, paint),
+  text,
 }

@@ -3,10 +3,10 @@ import { ensureAndMountPlugin, normalizePluginName } from '../../services'
 import { type CompletedPlugin, completionScript, SHELLS, type Shell } from '../completion'
 import type { CommandContext } from '../context'
 import { PROGRAMS } from '../program-names'
-import type { Verb } from '../verb'
+import type { AnyVerb, Verb } from '../verb'
 
 /** The built-in plugins that are not turned off. They are made, but not loaded: only their commands are asked for. */
-async function pluginsOf(context: CommandContext, verbs: readonly Verb[]): Promise<CompletedPlugin[]> {
+async function pluginsOf(context: CommandContext, verbs: readonly AnyVerb[]): Promise<CompletedPlugin[]> {
   const plugins = await context.plugins()
   const { manager } = plugins
   const names = plugins.list().flatMap(({ name, builtin, enabled }) => (builtin && enabled ? [name] : []))
@@ -21,7 +21,7 @@ async function pluginsOf(context: CommandContext, verbs: readonly Verb[]): Promi
 }
 
 /** `verbs`: all of them, this one too; asked for when the script is made. */
-export const completion = (verbs: () => readonly Verb[]): Verb => ({
+export const completion = (verbs: () => readonly AnyVerb[]): Verb => ({
   name: 'completion',
   summary: 'print the completion script of a shell',
   description: 'In ~/.bashrc: source <(os-node completion bash); in ~/.zshrc: source <(os-node completion zsh)',

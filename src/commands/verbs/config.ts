@@ -1,6 +1,6 @@
 // config-get, config-set, config-show. Secrets are masked everywhere (X19). A key that does not exist is a result with
 // `error`, exit 1; a value that is not allowed is CONFIG_INVALID, exit 3, and nothing is changed.
-import { type Change, TYPE_NAMES, type WriteLimits } from '../../config'
+import { type Change, type SchemaRow, TYPE_NAMES, type WriteLimits } from '../../config'
 import { OsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { isSecretName } from '../../lib/secrets'
@@ -116,7 +116,7 @@ const valueText = (value: unknown): string =>
       ? lines(value).join('\n')
       : cell(value)
 
-export const configShow: Verb = {
+export const configShow: Verb<{ keys?: readonly SchemaRow[]; [key: string]: unknown }> = {
   name: 'config-show',
   summary: 'print the configuration, or every key with its meaning',
   examples: ['os-node config-show', 'os-node config-show engine_settings', 'os-node config-show --keys'],
@@ -132,17 +132,17 @@ export const configShow: Verb = {
       const rows = config.rows().filter(({ key }) => !section || key === section || key.startsWith(`${section}.`))
       return { value: { keys: rows } }
     }
-    if (section === undefined) return { value: config.masked() as Record<string, unknown> }
+    if (section === undefined) return { value: Object(config.masked()) }
     if (config.has(section)) return { value: { [section]: config.masked(section) } }
     return { value: { error: 'key not found', key: section }, exitCode: 1 }
   },
   text(value, paint) {
     if (!Array.isArray(value.keys)) return lines(value).join('\n')
-    return (value.keys as Record<string, unknown>[])
-      .map(row => {
+    return value.keys
+      .map((row: SchemaRow) => {
         const marks = [row.restart ? 'needs a restart' : '', row.secret ? 'secret' : ''].filter(Boolean).join(', ')
-        const head = `${paint.bold(String(row.key))} = ${cell(row.default)}`
-        const unbuilt = row.unbuilt ? `; not in this build: ${(row.unbuilt as string[]).join(', ')}` : ''
+        const head = `${paint.bold(row.key)} = ${cell(row.default)}`
+        const unbuilt = row.unbuilt ? `; not in this build: ${row.unbuilt.join(', ')}` : ''
         return `${head}\n    ${row.help}: ${row.allowed}${unbuilt}${marks ? ` (${marks})` : ''}`
       })
       .join('\n')

@@ -9,7 +9,15 @@ import { UNITS } from './log'
 
 const TELL_MS = 5000
 
-export const dbExport: Verb = {
+interface Exported {
+  readonly ok: boolean
+  readonly file: string
+  readonly bytes: number
+  readonly rows: { readonly os_packets: number; readonly os_sensors: number }
+  readonly left_out?: readonly string[]
+}
+
+export const dbExport: Verb<Exported> = {
   name: 'db export',
   summary: 'export all packets to SQLite, or all readings to CSV',
   description:
@@ -46,18 +54,7 @@ export const dbExport: Verb = {
     const ok = left_out.length === 0
     return { value: { ok, ...result, ...(!ok && { left_out }) }, exitCode: ok ? 0 : 4 }
   },
-  text(value, paint) {
-    const {
-      file,
-      bytes,
-      rows,
-      left_out = [],
-    } = value as {
-      file: string
-      bytes: number
-      rows: { os_packets: number; os_sensors: number }
-      left_out?: readonly string[]
-    }
+  text({ file, bytes, rows, left_out = [] }, paint) {
     return [
       `${paint.bold(file)}: ${counted(rows.os_packets, 'packet')}, ${counted(rows.os_sensors, 'sensor value')}, ${bytesText(bytes)}`,
       ...left_out.map(why => paint.bad(`left out, but for what the log still has of it: ${why}`)),

@@ -39,8 +39,14 @@ const MARKS: Record<Finding['state'], (paint: Paint) => string> = {
   skipped: paint => paint.dim('skipped'),
 }
 
-function text(value: Record<string, unknown>, paint: Paint): string {
-  const { checks, failed: bad, warnings } = value as unknown as { checks: Report[]; failed: number; warnings: number }
+interface Diagnosis {
+  readonly ok: boolean
+  readonly failed: number
+  readonly warnings: number
+  readonly checks: readonly Report[]
+}
+
+function text({ checks, failed: bad, warnings }: Diagnosis, paint: Paint): string {
   const width = Math.max(...checks.map(({ name }) => name.length))
   const lines = checks.flatMap(({ name, state, text: said, hint }) => [
     `${MARKS[state](paint)}  ${name.padEnd(width)}  ${said}`,
@@ -55,7 +61,7 @@ function text(value: Record<string, unknown>, paint: Paint): string {
   return [...lines, '', bad > 0 && warnings > 0 ? `${sum}, ${counted(warnings, 'warning')}` : sum].join('\n')
 }
 
-export const doctor: Verb = {
+export const doctor: Verb<Diagnosis> = {
   name: 'doctor',
   aliases: ['diagnose'],
   summary: 'diagnose problems and suggest fixes',

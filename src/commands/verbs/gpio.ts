@@ -32,10 +32,12 @@ function lineRow({
   ]
 }
 
-function listText(
-  { lines, outputs }: { lines: readonly LineReport[]; outputs: readonly OutputItem[] },
-  paint: Paint,
-): string {
+interface GpioReport {
+  readonly lines: readonly LineReport[]
+  readonly outputs: readonly OutputItem[]
+}
+
+function listText({ lines, outputs }: GpioReport, paint: Paint): string {
   const chips = [...new Map(lines.map(({ chip, label }) => [chip, label]))].map(
     ([chip, label]) => `${chip} is ${label}`,
   )
@@ -48,7 +50,7 @@ function listText(
   return [table, '', chips.join('; '), ...set].join('\n')
 }
 
-export const gpioList: Verb = {
+export const gpioList: Verb<GpioReport> = {
   name: 'gpio',
   summary: 'list GPIO lines with name, direction, consumer and outputs',
   description: 'Asking takes no line from anybody. Values are those of lines that the running gateway holds.',
@@ -58,10 +60,10 @@ export const gpioList: Verb = {
   run: async ({ hardware, gateway }) => ({
     value: { lines: (await hardware()).lines(), outputs: gateway?.outputs.list() ?? [] },
   }),
-  text: (value, paint) => listText(value as unknown as Parameters<typeof listText>[0], paint),
+  text: listText,
 }
 
-export const gpioSet: Verb = {
+export const gpioSet: Verb<OutputItem> = {
   name: 'gpio set',
   summary: 'set an output of the running gateway',
   description: 'The value is logical: 1 is active, which with active_low is the low level.',
@@ -76,8 +78,5 @@ export const gpioSet: Verb = {
     if (!gateway) throw new OsError('NO_GATEWAY', 'no gateway is running')
     return { value: { ...(await gateway.outputs.set(String(name), value === 1 ? 1 : 0)) } }
   },
-  text: value => {
-    const { source, name, value: now } = value as unknown as OutputItem
-    return `${source}.${name} is ${now}`
-  },
+  text: ({ source, name, value }) => `${source}.${name} is ${value}`,
 }

@@ -25,7 +25,7 @@ interface IdInfo {
   ids?: NonNullable<GatewayStatus['ids']>
 }
 
-export const idInfo: Verb = {
+export const idInfo: Verb<IdInfo> = {
   name: 'id-info',
   summary: 'show the name and id of this device, and the id server',
   examples: ['os-node id-info', 'os-node id-info --json'],
@@ -45,8 +45,7 @@ export const idInfo: Verb = {
       },
     }
   },
-  text(value, paint) {
-    const { device_id, assigned_id, config_path, server, ids } = value as unknown as IdInfo
+  text({ device_id, assigned_id, config_path, server, ids }, paint) {
     const has = assigned(assigned_id)
     const rows = [
       ['device', device_id || 'without a name'],

@@ -4,7 +4,7 @@ import type { OutputItem } from '../../links/hardware'
 import type { Verb } from '../verb'
 import { columns } from './status'
 
-export const outputsSafe: Verb = {
+export const outputsSafe: Verb<{ outputs: readonly OutputItem[] }> = {
   name: 'outputs safe',
   summary: 'set every GPIO output to its on_fault (else on_stop) value',
   description:
@@ -20,8 +20,7 @@ export const outputsSafe: Verb = {
     const failed = outputs.some(({ value, reason }) => value === null && reason !== 'kept as it is')
     return { value: { outputs }, exitCode: failed ? 1 : 0 }
   },
-  text(value, paint) {
-    const { outputs } = value as { outputs: readonly OutputItem[] }
+  text({ outputs }, paint) {
     if (outputs.length === 0) return 'no output to set'
     const rows = outputs.map(({ source, name, value: now, reason = '' }) => [
       `${source}.${name}`,

@@ -1,7 +1,7 @@
 // Plugins on the command line: plugin-list, plugin-load, plugin-cmd, and a verb of its own for each plugin that has one. Both
 // spellings mean the same: `web-user --cmd start -- --port 8765` and `web-user start --port 8765`. What stands behind the
 // plugin's command is its own to read, where the plugin runs: in the gateway when there is one.
-import { textOf } from '../../display'
+import { type Plain, textOf } from '../../display'
 import { OsError } from '../../lib/errors'
 import { normalizePluginName, type PluginItem } from '../../services'
 import type { OptionSpec, OptionValues, Verb, VerbResult } from '../verb'
@@ -108,7 +108,7 @@ async function runCommand(
   return { ...(shown && { value: shown }), ...(rows && { rows }), ...(text !== undefined && { text }), exitCode }
 }
 
-export const pluginList: Verb = {
+export const pluginList: Verb<{ plugins: unknown; items: readonly PluginItem[] }> = {
   name: 'plugin-list',
   summary: 'list plugins and their state',
   examples: ['os-node plugin-list', 'os-node plugin-list --json'],
@@ -118,8 +118,7 @@ export const pluginList: Verb = {
     const plugins = await context.plugins()
     return { value: { plugins: plugins.manager.snapshot(), items: plugins.list() } }
   },
-  text(value, paint) {
-    const { items } = value as { items: readonly PluginItem[] }
+  text({ items }, paint) {
     const rows = items.map(({ name, enabled, running, loaded, auto_start, failures, error, summary }) => [
       name,
       enabled ? (running ? 'runs' : loaded ? 'loaded' : '') : 'off',
@@ -165,8 +164,8 @@ export const pluginCmd: Verb = {
   read: reader(['plugin', 'cmd']),
   prepare: (options, _read, secret) => withPassword(options.plugin, options, secret),
   run: (context, options) => runCommand(context, String(options.plugin), options),
-  text: value => textOf(value as never),
-  rowText: row => textOf(row as never),
+  text: (value: Record<string, Plain>) => textOf(value),
+  rowText: (row: Plain) => textOf(row),
 }
 
 function verbOf(
@@ -194,8 +193,8 @@ function verbOf(
     read: reader(['cmd']),
     prepare: (options, _read, secret) => withPassword(plugin, options, secret),
     run: (context, options) => runCommand(context, plugin, options),
-    text: value => textOf(value as never),
-    rowText: row => textOf(row as never),
+    text: (value: Record<string, Plain>) => textOf(value),
+    rowText: (row: Plain) => textOf(row),
   }
 }
 

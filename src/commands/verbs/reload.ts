@@ -6,7 +6,7 @@ import type { Verb } from '../verb'
 
 const WORDS = ['added', 'removed', 'changed', 'kept'] as const
 
-export const reload: Verb = {
+export const reload: Verb<ReloadReport> = {
   name: 'reload',
   summary: 'reload the configuration of the running gateway',
   description: 'Links that did not change stay open, and so does the log. The signal SIGHUP does the same.',
@@ -17,8 +17,7 @@ export const reload: Verb = {
     if (!gateway) throw new OsError('NO_GATEWAY', 'no gateway is running')
     return { value: { ...(await gateway.reload()) } }
   },
-  text(value, paint) {
-    const { changed, links, needs_restart } = value as unknown as ReloadReport
+  text({ changed, links, needs_restart }, paint) {
     const lines = [changed.length > 0 ? `changed: ${changed.join(', ')}` : 'nothing changed in the file']
     for (const [kind, applied] of Object.entries(links)) {
       const said = WORDS.filter(what => applied[what].length > 0).map(what => `${what} ${applied[what].join(', ')}`)

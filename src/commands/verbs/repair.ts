@@ -10,7 +10,7 @@ function shown(value: unknown): string {
 /** Who reads the lines needs more than the sign that stands for no name. */
 const named = (key: string): string => (key === '' ? 'the whole file' : key === '?' ? 'words without a name' : key)
 
-export const repairConfig: Verb = {
+export const repairConfig: Verb<{ ok: true; repaired: readonly Repaired[]; backup?: string }> = {
   name: 'repair-config',
   summary: 'repair a broken configuration file',
   description:
@@ -28,10 +28,10 @@ export const repairConfig: Verb = {
     const { repaired, backup } = config.repair(options.unknown === true)
     if (backup) logger.info(`${config.path} was mended; the old file is ${backup}`)
     for (const { key, old, new: now } of repaired) logger.info(`${named(key)}: ${shown(old)} → ${shown(now)}`)
-    return { value: { ok: true, repaired: repaired as Repaired[], ...(backup !== undefined && { backup }) } }
+    return { value: { ok: true, repaired, ...(backup !== undefined && { backup }) } }
   },
   text: ({ repaired, backup }) =>
-    (repaired as Repaired[]).length === 0
+    repaired.length === 0
       ? 'nothing had to be mended'
-      : `mended: ${(repaired as Repaired[]).map(({ key }) => named(key)).join(', ')}${backup === undefined ? '' : `; the broken file is ${backup}`}`,
+      : `mended: ${repaired.map(({ key }) => named(key)).join(', ')}${backup === undefined ? '' : `; the broken file is ${backup}`}`,
 }

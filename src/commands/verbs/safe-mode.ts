@@ -2,7 +2,7 @@
 import type { SafeModeReport } from '../../gateway/guard/crashes'
 import type { Verb } from '../verb'
 
-export const safeMode: Verb = {
+export const safeMode: Verb<SafeModeReport & { left?: true }> = {
   name: 'safe-mode',
   summary: 'show safe mode, or leave it',
   description:
@@ -15,8 +15,7 @@ export const safeMode: Verb = {
   run: async (context, { leave = false }) => ({
     value: { ...(await context.safeMode(leave === true)), ...(leave === true && { left: true }) },
   }),
-  text(value, paint) {
-    const { active, reason, crashes, left } = value as unknown as SafeModeReport & { left?: true }
+  text({ active, reason, crashes, left }, paint) {
     if (active) return paint.bad(`safe mode: ${reason}`)
     if (left) return 'no safe mode; crashes are counted from 0 again'
     return crashes > 0 ? `no safe mode; crashes in a row: ${crashes}` : 'no safe mode'

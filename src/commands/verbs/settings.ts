@@ -4,9 +4,16 @@ import type { Verb } from '../verb'
 
 const CORE_KEY = 'engine_settings.core_backend'
 /** cores of this build */
-export const CORES: readonly string[] = ['pycore']
+export const CORES: readonly [string, ...string[]] = ['pycore']
 
-export const core: Verb = {
+interface Cores {
+  readonly active: string
+  readonly configured: string
+  readonly available: readonly string[]
+  readonly needs_restart?: boolean
+}
+
+export const core: Verb<Cores> = {
   name: 'core',
   summary: 'show or set the packet core',
   examples: ['os-node core', 'os-node core pycore'],
@@ -32,8 +39,8 @@ export const core: Verb = {
     return { value: { active: CORES[0], configured, available: [...CORES] } }
   },
   text: ({ active, configured, available }, paint) =>
-    `${paint.bold(String(active))} makes the packets; in this build: ${(available as string[]).join(', ')}` +
-    (configured === active ? '' : paint.warn(`; configured is ${String(configured)}, which is not in this build`)),
+    `${paint.bold(active)} makes the packets; in this build: ${available.join(', ')}` +
+    (configured === active ? '' : paint.warn(`; configured is ${configured}, which is not in this build`)),
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const

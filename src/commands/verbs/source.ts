@@ -14,15 +14,14 @@ function shown(value: number | null, unit: string): [value: string, unit: string
   return [text.value, text.unit]
 }
 
-export const sourceList: Verb = {
+export const sourceList: Verb<{ sources: readonly SourceItem[] }> = {
   name: 'source list',
   summary: 'list sources',
   examples: ['os-node source list', 'os-node source list --json'],
   options: {},
   where: 'either',
   run: async ({ sources }) => ({ value: { sources: await (await sources()).list() } }),
-  text(value, paint) {
-    const { sources } = value as { sources: readonly SourceItem[] }
+  text({ sources }, paint) {
     if (sources.length === 0) return 'no source is configured'
     const rows = sources.map(({ name, type, state = 'not running', interval_ms, reason = '' }) => [
       name,
@@ -35,7 +34,7 @@ export const sourceList: Verb = {
   },
 }
 
-export const sourceTest: Verb = {
+export const sourceTest: Verb<SourceTest> = {
   name: 'source test',
   summary: 'read a source once and show raw bytes and values',
   description:
@@ -50,8 +49,7 @@ export const sourceTest: Verb = {
     const failed = result.readings.some(({ value }) => value === null)
     return { value: { ...result }, exitCode: failed ? 1 : 0 }
   },
-  text(value, paint) {
-    const { name, type, took_ms, readings } = value as unknown as SourceTest
+  text({ name, type, took_ms, readings }, paint) {
     const rows = readings.map(({ sensor_id, raw, status, value: v, unit, error = '' }) => [
       sensor_id,
       raw === '' ? '-' : raw,

@@ -3,7 +3,7 @@ import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/
 import { counted } from '../../lib/counted'
 import { mendDisk } from '../../lib/writable'
 import { bytesText, duration, numberText } from '../../units/display'
-import type { CommandContext } from '../context'
+import type { CommandContext, Via } from '../context'
 import type { Paint, Verb } from '../verb'
 
 /** The same shape from the files alone. */
@@ -70,7 +70,7 @@ const details = (links: Links): string[] =>
     return counted.length === 0 ? [] : [`${name}: ${counted.map(([what, n]) => `${what} ${numberText(n)}`).join(', ')}`]
   })
 
-function text(status: GatewayStatus, via: unknown, paint: Paint, now = Date.now()): string {
+function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = Date.now()): string {
   const { identity, log, time, dropped } = status
   const id =
     identity.assigned_id === 4294967295 || identity.assigned_id === 0 ? 'no id yet' : `id ${identity.assigned_id}`
@@ -179,7 +179,7 @@ function forwardingLines(
   return lines
 }
 
-export const status: Verb = {
+export const status: Verb<GatewayStatus & { via?: Via }> = {
   name: 'status',
   summary: 'show links, log and uplinks',
   examples: ['os-node status', 'os-node status --json'],
@@ -188,5 +188,5 @@ export const status: Verb = {
   run: async context => ({
     value: { ...(context.gateway ? context.gateway.status() : await statusOfFiles(context)) },
   }),
-  text: (value, paint) => text(value as unknown as GatewayStatus, value.via, paint),
+  text: (value, paint) => text(value, value.via, paint),
 }

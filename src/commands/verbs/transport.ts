@@ -17,14 +17,14 @@ function text({ items }: TransportView, paint: Paint): string {
   return columns([['medium', 'layer', 'enabled', 'driver', 'default port', 'links'], ...rows], paint)
 }
 
-export const transportStatus: Verb = {
+export const transportStatus: Verb<TransportView> = {
   name: 'transport-status',
   summary: 'list media with state, driver and links',
   examples: ['os-node transport-status', 'os-node transport-status --json'],
   options: {},
   where: 'either',
   run: async ({ transport }) => ({ value: { ...transport().view() } }),
-  text: (value, paint) => text(value as unknown as TransportView, paint),
+  text,
 }
 
 const MEDIUM = 'UDP, TCP, QUIC, MQTT, UART, RS485, CAN, LoRa, Bluetooth, IWIP or UIP, in any case'

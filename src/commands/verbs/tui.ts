@@ -60,7 +60,7 @@ const heading = (name: string, paint: Paint): string => `${paint.bold(name)}\n`
 const isMissing = (data: Plain): boolean =>
   typeof data === 'object' && data !== null && !Array.isArray(data) && data.code === 'NOT_FOUND' && 'error' in data
 
-export const tuiSections: Verb = {
+export const tuiSections: Verb<{ sections: readonly SectionInfo[] }> = {
   name: 'tui sections',
   summary: 'list built-in and plugin sections',
   examples: ['os-node tui sections', 'os-node tui sections --category plugin', 'os-node tui sections --json'],
@@ -74,8 +74,7 @@ export const tuiSections: Verb = {
     const minPriority = options['min-priority'] as number | undefined
     return { value: { sections: await (await context.display()).available({ category, minPriority }) } }
   },
-  text(value) {
-    const { sections } = value as unknown as { sections: readonly SectionInfo[] }
+  text({ sections }) {
     if (sections.length === 0) return 'no section'
     return rowsText(
       sections.map(({ name, display_name, category, priority, refresh_interval_s, preferred_format }) => ({

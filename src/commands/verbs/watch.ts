@@ -50,7 +50,12 @@ function differences(old: Map<string, string>, now: Map<string, string>): string
   return [...new Set([...old.keys(), ...now.keys()])].filter(key => old.get(key) !== now.get(key))
 }
 
-async function* rows(context: CommandContext, module: string, intervalMs: number, durationMs: number) {
+async function* rows(
+  context: CommandContext,
+  module: string,
+  intervalMs: number,
+  durationMs: number,
+): AsyncGenerator<Row> {
   const { signal, config, gateway } = context
   const end = performance.now() + durationMs
   let before: Map<string, string> | undefined
@@ -60,7 +65,7 @@ async function* rows(context: CommandContext, module: string, intervalMs: number
     const state = MODULES[module]!(context)
     // kept as text: a part may go on changing what it showed
     const now = flat(state)
-    yield { at: Date.now(), module, changed: before ? differences(before, now) : null, state } satisfies Row
+    yield { at: Date.now(), module, changed: before ? differences(before, now) : null, state }
     before = now
     const left = end - performance.now()
     // a timer may be a millisecond early
@@ -71,8 +76,7 @@ async function* rows(context: CommandContext, module: string, intervalMs: number
 }
 
 /** Everything once, then the keys that changed; nothing where none did. */
-function rowText(row: unknown, paint: Paint): string {
-  const { at, module, changed, state } = row as Row
+function rowText({ at, module, changed, state }: Row, paint: Paint): string {
   const values = flat(state)
   const time = paint.dim(new Date(at).toTimeString().slice(0, 8))
   const line = (key: string): string => {

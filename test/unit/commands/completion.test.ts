@@ -31,7 +31,8 @@ async function script(shell: string): Promise<string> {
   const { verb, options } = parseCommand(VERBS, ['completion', shell])
   const { value } = await verb.run(fake(config, { plugins: async () => plugins }).context, options)
   const file = join(root, `completion.${shell}`)
-  writeFileSync(file, String(value?.script))
+  assert.ok(value && 'script' in value)
+  writeFileSync(file, String(value.script))
   return file
 }
 

@@ -314,7 +314,7 @@ test('doctor and diagnose are one command: exit code, JSON, and text with a mark
   for (const name of ['doctor', 'diagnose']) {
     const { verb, options } = parseCommand(VERBS, [name])
     const { value, exitCode } = await verb.run(context, options)
-    assert.equal(value?.ok, false)
+    assert.ok(value && 'ok' in value && value.ok === false)
     assert.equal(exitCode, 1)
     const paint = Object.fromEntries(
       ['bold', 'dim', 'good', 'bad', 'warn'].map(how => [how, (t: string) => t]),

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { auditText, splitCommand } from '../../../src/commands/argv'
 import { type Job, type JobLimits, JobRunner } from '../../../src/commands/jobs'
-import type { Verb } from '../../../src/commands/verb'
+import type { AnyVerb } from '../../../src/commands/verb'
 import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger } from '../../../src/lib/logger'
 import { FakeWorld } from '../node/media'
 import { fake } from './fake'
 
-const verb = (name: string, run: Verb['run'], more: Partial<Verb> = {}): Verb => ({
+const verb = (name: string, run: AnyVerb['run'], more: Partial<AnyVerb> = {}): AnyVerb => ({
   name,
   summary: name,
   examples: [],
@@ -27,7 +27,7 @@ function rig(limits: Partial<JobLimits> = {}) {
   const due: { at: number; run: () => void }[] = []
   const release: (() => void)[] = []
   const aborted: string[] = []
-  const verbs: Verb[] = [
+  const verbs: AnyVerb[] = [
     verb('show', async (_, options) => ({ value: { got: options } }), {
       options: { text: { type: 'string', help: '' }, 'api-key': { type: 'string', help: '' } },
       text: value => `for people: ${JSON.stringify(value)}`,

@@ -17,9 +17,11 @@ const config = (text = '{}'): ConfigStore => {
   writeFileSync(path, text)
   return ConfigStore.load({ path, env: {}, keep: false })
 }
-const run = (context: CommandContext, ...argv: string[]) => {
+async function run(context: CommandContext, ...argv: string[]) {
   const { verb, options } = parseCommand(VERBS, argv)
-  return verb.run(context, options)
+  const result = await verb.run(context, options)
+  const value: Record<string, unknown> = { ...result.value }
+  return { ...result, value }
 }
 const plain = { bold: String, dim: String, good: String, bad: String, warn: String }
 const code = (wanted: string) => (error: unknown) => error instanceof OsError && error.code === wanted

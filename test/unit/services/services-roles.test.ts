@@ -1,7 +1,7 @@
 // A command of a plugin that says it only reads may be run by who may only read; all others need the lock and an admin.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { holds, type Verb } from '../../../src/commands/verb'
+import { type AnyVerb, holds } from '../../../src/commands/verb'
 import { deps, envGuard, pluginCmd, portForwarder, webUser } from '../../../src/commands/verbs/plugins'
 import type { PluginDefinition, Service } from '../../../src/services'
 import { dependencyPlugin } from '../../../src/services/dependencies'
@@ -10,7 +10,7 @@ import { portForwarderPlugin } from '../../../src/services/port-forwarder'
 import { webUserPlugin } from '../../../src/services/web-user'
 import { hostFor, tempDir } from './fake'
 
-const OWN: readonly [PluginDefinition, Verb][] = [
+const OWN: readonly [PluginDefinition, AnyVerb][] = [
   [webUserPlugin, webUser],
   [portForwarderPlugin, portForwarder],
   [envGuardPlugin, envGuard],
@@ -39,7 +39,7 @@ test('words that look like --help open nothing', () => {
 })
 
 test('both spellings read the same', () => {
-  const read = (verb: Verb, ...argv: string[]) => verb.read!(argv)
+  const read = (verb: AnyVerb, ...argv: string[]) => verb.read!(argv)
   const wanted = { cmd: 'start', args: ['--host', 'h', '--port', '1', '--block'] }
   assert.deepEqual(read(webUser, '--cmd', 'start', '--', '--host', 'h', '--port', '1', '--block'), wanted)
   assert.deepEqual(read(webUser, 'start', '--host', 'h', '--port', '1', '--block'), wanted)

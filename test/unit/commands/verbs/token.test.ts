@@ -103,7 +103,7 @@ test('token --new prints token, link and QR code; in a gateway the link of its p
   assert.doesNotMatch(verb.text!(local.value!, paint), /█/)
   const running = fake(config({}), { inGateway: true, webUrl: () => 'http://192.0.2.7:1234' }).context
   const there = await verb.run(running, options)
-  assert.equal(there.value?.login_url, 'http://192.0.2.7:1234/#/?token=a-new-token')
+  assert.deepEqual(there.value, { token: 'a-new-token', login_url: 'http://192.0.2.7:1234/#/?token=a-new-token' })
   assert.match(verb.text!(there.value!, paint), /█▄/)
   const bare = parseCommand(VERBS, ['token'])
   await assert.rejects(bare.verb.run(running, bare.options), { code: 'USAGE' })

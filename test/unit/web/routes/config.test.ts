@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { VERBS } from '../../../../src/commands'
-import type { Verb } from '../../../../src/commands/verb'
+import type { AnyVerb } from '../../../../src/commands/verb'
 import { WRITABLE_PREFIXES } from '../../../../src/config'
 import { OsError } from '../../../../src/lib/errors'
 import { type World, world } from '../world'
@@ -166,14 +166,14 @@ async function masked({ send, config }: World): Promise<void> {
 
 test('S11: output of commands, errors and states of links hold no secret of a driver or of another machine', async t => {
   const planted = 'POST https://me:hush1@host/x?token=hush2 and https://hooks.example.com/services/T1/hush3 failed'
-  const fails: Verb = {
+  const fails: AnyVerb = {
     ...VERBS.find(({ name }) => name === 'status')!,
     prepare: undefined,
     run: async ({ print }) => {
       print({ why: planted }, planted)
       throw new OsError('LINK_DOWN', planted, { details: { reason: planted } })
     },
-  } as Verb
+  } as AnyVerb
   const w = await world(t, {
     jobs: { verbs: [fails] },
     context: {
