@@ -104,7 +104,20 @@ test('the installed noble has every private field that is used; one that is miss
   checkLibrary(...parts)
   const fields: [number, string[]][] = [
     [0, ['_peripherals', '_cleanupPeriperals']],
-    [1, ['_hci', '_sigIntHandler', '_isScanning', '_isScanningStarted', '_addresses', '_addresseTypes', '_connectable', 'scannable', 'onDiscover']],
+    [
+      1,
+      [
+        '_hci',
+        '_sigIntHandler',
+        '_isScanning',
+        '_isScanningStarted',
+        '_addresses',
+        '_addresseTypes',
+        '_connectable',
+        'scannable',
+        'onDiscover',
+      ],
+    ],
     [2, ['_socket', '_aclConnections', 'onSocketData', 'reset']],
   ]
   for (const [at, names] of fields)
