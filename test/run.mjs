@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Runs the tests: `node test/run.mjs [--long] [--only TEXT] [--node PATH] [group …]`; without a group, all of them.
-// It installs the npm packages, builds, and runs every file as a process of its own.
+// It installs the npm packages, builds, and runs every file as a process of its own; short files of the group unit share one,
+// a dozen at a time, unless they change their process (SHARES_NOT).
 //
 // Where a test goes: test/<group>/**/<name>.test.ts; unit mirrors src/. What takes long by nature (minutes of weather, kernels
 // under emulation) is <name>.long.test.ts, which only `npm run test:long` (--long) runs. A file with a line `// Long: REASON`
@@ -65,6 +66,9 @@ const GROUPS = {
 const TIMEOUT = long ? 2_400_000 : 600_000
 /** of a file that is not in test/times.json: seconds, and the share of a processor */
 const SHORT = [1, 0.8]
+/** Short files in one process, where a start of Node and of the bundle is most of their time. */
+const SHARING = 12
+const SHARES_NOT = /process\.(argv|env|chdir|exit|on)|globalThis|no-addon|memoryUsage|gc\(/
 const TIMES = join(root, 'test/times.json')
 
 /** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */
@@ -115,8 +119,17 @@ if (build.status !== 0) process.exit(build.status ?? 1)
 
 const notRun = new Map(chosen.map(file => [file, lacking(needs.get(file))]).filter(([, lacks]) => lacks.length > 0))
 const times = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {}
-const timeOf = file => times[file] ?? SHORT
-const queue = chosen.filter(file => !notRun.has(file)).sort((a, b) => timeOf(b)[0] - timeOf(a)[0])
+const secondsOf = files => files.reduce((sum, file) => sum + (times[file] ?? SHORT)[0], 0)
+const runnable = chosen.filter(file => !notRun.has(file))
+const short = runnable.filter(
+  file => groupOf(file) === 'unit' && !times[file] && !SHARES_NOT.test(readFileSync(join(root, 'test', file), 'utf8')),
+)
+const shared = short.length > 2 * SHARING && !measure ? short : []
+/** What a process runs: files. */
+const queue = [
+  ...runnable.filter(file => !shared.includes(file)).map(file => [file]),
+  ...Array.from({ length: Math.ceil(shared.length / SHARING) }, (_, k) => shared.slice(k * SHARING, (k + 1) * SHARING)),
+].sort((a, b) => secondsOf(b) - secondsOf(a))
 const total = { passed: 0, failed: 0, skipped: 0 }
 const groups = new Map()
 const failed = []
@@ -153,17 +166,20 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
     process.exit(130)
   })
 
-function ended(file, output, how, ms) {
+function ended(files, output, how, ms) {
   const count = name =>
     [...output.matchAll(new RegExp(`^ℹ ${name} (\\d+)$`, 'gm'))].reduce((sum, m) => sum + Number(m[1]), 0)
   const passed = count('pass')
   const bad = count('fail') + count('cancelled')
   const skips = [...output.matchAll(/^\s*﹣ (.*)$/gm)].map(m => m[1].replace(/ \([\d.]+ms\)/, ''))
-  const reason = how ?? (passed + bad + skips.length === 0 ? 'ran no test' : '')
+  const empty =
+    files.length > 1 ? files.find(file => !output.includes(`▶ ${file}\n`)) : passed + bad + skips.length === 0
+  const reason = how ?? (empty ? `${files.length > 1 ? empty : 'it'} ran no test` : '')
   const ok = bad === 0 && !reason
+  const file = files.join(' ')
   const group = groups.get(groupOf(file)) ?? { files: 0, passed: 0, failed: 0, skipped: 0, ms: 0 }
   groups.set(groupOf(file), group)
-  group.files++
+  group.files += files.length
   group.ms += ms
   for (const sum of [group, total]) {
     sum.passed += passed
@@ -175,16 +191,31 @@ function ended(file, output, how, ms) {
     console.log(`✔ ${file} (${passed} tests${skips.length > 0 ? `, ${skips.length} skipped` : ''}, ${seconds(ms)})`)
     return
   }
-  failed.push(file)
+  const bent = files.filter(name => files.length === 1 || output.includes(`✖ ${name} `) || name === empty)
+  failed.push(...(bent.length > 0 ? bent : files))
   console.log(`✖ ${file} (${seconds(ms)})\n${atSource(output)}`)
   if (reason) console.log(`✖ ${file}: ${reason}`)
-  console.log(
-    `✖ end of ${file}; alone: node test/run.mjs ${long ? '--long ' : ''}${groupOf(file)} --only ${file.replace(/^.*?\//, '')}`,
-  )
+  for (const name of bent.length > 0 ? bent : files)
+    console.log(
+      `✖ end of ${name}; alone: node test/run.mjs ${long ? '--long ' : ''}${groupOf(name)} --only ${name.replace(/^.*?\//, '')}`,
+    )
 }
 
-function start(file, next) {
-  const script = join('.build/test', file.replace(/\.ts$/, '.js'))
+/** The script that runs these files. */
+function scriptOf(files) {
+  const built = file => join('.build/test', file.replace(/\.ts$/, '.js'))
+  if (files.length === 1) return built(files[0])
+  const script = join('.build/test', `${files[0].replace(/\.test\.ts$/, '')}.together.cjs`)
+  const tests = files.map(
+    file => `describe(${JSON.stringify(file)}, () => { require(${JSON.stringify(join(root, built(file)))}) })`,
+  )
+  writeFileSync(join(root, script), `const { describe } = require('node:test')\n${tests.join('\n')}\n`)
+  return script
+}
+
+function start(files, next) {
+  const [file] = files
+  const script = scriptOf(files)
   const line = [nodePath, '--test-reporter=spec', script]
   // the processor time of all that the file started is known to the shell that waited for it
   if (measure) line.unshift('bash', '-c', 'TIMEFORMAT="cpu %U %S"; time "$@"', '-')
@@ -216,9 +247,10 @@ function start(file, next) {
     running.delete(file)
     const ms = performance.now() - at
     const cpu = /^cpu ([\d.]+) ([\d.]+)$/m.exec(output)
-    if (cpu && ms > 2000) measured[file] = [ms / 1000, Math.min(1, (1000 * (Number(cpu[1]) + Number(cpu[2]))) / ms)]
+    if (cpu)
+      measured[file] = ms > 2000 ? [ms / 1000, Math.min(1, (1000 * (Number(cpu[1]) + Number(cpu[2]))) / ms)] : undefined
     const how = late ? `killed after ${seconds(TIMEOUT, 0)}` : code === 0 ? undefined : `ended with ${code ?? signal}`
-    ended(file, output, how, ms)
+    ended(files, output, how, ms)
     next()
   })
 }
@@ -236,7 +268,7 @@ function processorTime() {
 
 /** Runs the queue: as many files as processors, and one more each time that half a processor was idle. */
 function run(done) {
-  const startable = file =>
+  const startable = ([file]) =>
     [...running.keys()].filter(other => groupOf(other) === groupOf(file)).length < GROUPS[groupOf(file)]
   const startNext = () => {
     const at = queue.findIndex(startable)
@@ -274,14 +306,10 @@ function report() {
   for (const file of failed) console.log(`FAILED ${file}`)
   if (measure) {
     const round = ([time, share]) => [Math.round(time), Math.round(share * 100) / 100]
-    const merged = Object.entries({
-      ...times,
-      ...Object.fromEntries(Object.entries(measured).map(([k, v]) => [k, round(v)])),
-    })
-    const lines = merged
-      .filter(([file]) => all.includes(file))
+    const lines = Object.entries({ ...times, ...measured })
+      .filter(([file, time]) => time && all.includes(file))
       .sort()
-      .map(([file, time]) => `  "${file}": [${time.join(', ')}]`)
+      .map(([file, time]) => `  "${file}": [${(measured[file] ? round(time) : time).join(', ')}]`)
     writeFileSync(TIMES, `{\n${lines.join(',\n')}\n}\n`)
   }
   const unseen = notRun.size > 0 || skipped.some(skip => !EXCUSED.test(skip))

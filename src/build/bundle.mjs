@@ -1,6 +1,7 @@
 // The build (D1), and what build.mjs runs: what its options mean is said there.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import {
   chmodSync,
   copyFileSync,
@@ -191,6 +192,11 @@ async function bundle({ tests = false, types = true } = {}) {
   await sqlWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
   await selfTest(esbuild, common)
   rmSync(join(root, 'dist'), { recursive: true, force: true })
+  // a subset of the tests gets what its own text names: the other tests, the types
+  const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
+  const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
+  const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
+  const typed = types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes()
   const prebuilt = new Map()
   const bare = { ...common, plugins: [...common.plugins, counted, prebuiltPackages(prebuilt)] }
   await esbuild.build({
@@ -222,11 +228,6 @@ async function bundle({ tests = false, types = true } = {}) {
   // SQLite's WebAssembly goes into the worker's pack without esbuild
   const beside = [dirname(dirname(SQL_WASM)), ...quic, ...prebuilt.values()]
   writeBill(root, { folders: [...packages, ...beside], version, builtAt })
-  // a subset of the tests gets what its own text names: the other tests, the types
-  const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
-  const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
-  const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
-  if (types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/))) emitTypes()
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
     const chosen = mentions(/'\.build\/test/) ? all : some
@@ -242,6 +243,7 @@ async function bundle({ tests = false, types = true } = {}) {
       sourcesContent: false,
     })
   }
+  await typed
   const file = join(root, 'dist/os-node.js')
   const { size } = statSync(file)
   for (const name of ['os-node.js', 'os-node-selftest.js']) {
@@ -325,13 +327,14 @@ function inlineValibotTypes(dir) {
   }
 }
 
-function emitTypes() {
-  const tsc = spawnSync(
-    process.execPath,
-    [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'],
-    { cwd: root, stdio: ['ignore', 2, 2] },
-  )
-  if (tsc.status !== 0) {
+/** Beside the rest of the build, which has one processor. */
+async function emitTypes() {
+  const tsc = spawn(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  })
+  const [status] = await once(tsc, 'close')
+  if (status !== 0) {
     console.error('E_TYPES: the type files could not be made; run `npm run check` for the errors.')
     process.exit(1)
   }

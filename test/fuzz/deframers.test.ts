@@ -14,7 +14,7 @@ import { frameSerial } from '../../src/wire/serial'
 import { prng, rounds } from '../lib/random'
 import { examples } from './harness'
 
-const INPUTS = rounds(16_000, 1_000_000)
+const INPUTS = rounds(8_000, 1_000_000)
 const MAX_PACKET = 128
 /** a byte costs at most one step for each open candidate */
 const STEPS = 130

@@ -29,7 +29,7 @@ const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (SEARCH ? Date.now() % 0x7f
 /** targets of the whole group, for the share of one */
 const TARGETS = 28
 const SECONDS = SEARCH ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : rounds(5, 20)
-/** inputs of one target, unless it says otherwise: `npm test` takes two fifths of them, test:long five times as many */
+/** inputs of one target, unless it says otherwise: `npm test` takes a fifth of them, test:long five times as many */
 const INPUTS = 20_000
 /** the largest input; a UDP datagram is smaller */
 export const MAX_INPUT = 0x10400
@@ -93,7 +93,7 @@ export function fuzz(target: Target): void {
     for (const input of pool) try1(target, input, `corpus or seed ${count++}`, seen)
     gc()
     const heap = process.memoryUsage().heapUsed
-    const most = SEARCH ? Number.POSITIVE_INFINITY : (target.inputs ?? INPUTS) * rounds(0.4, 5)
+    const most = SEARCH ? Number.POSITIVE_INFINITY : (target.inputs ?? INPUTS) * rounds(0.2, 5)
     const started = performance.now()
     const until = started + SECONDS * 1000
     while (count < most && performance.now() < until) {

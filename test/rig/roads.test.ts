@@ -1,24 +1,26 @@
 // Gateways upstream by every medium at once, over one bad cable: loss, delay and overtaking, lost answers, a long silence, a
 // line too thin. After each the upstream has every reading once, with its value (R8 to R11); each medium is judged by itself.
-// Long: longer weather
+// UDP and QUIC run in both; TCP and MQTT repeat by the same kernel, and a thin line takes minutes.
+// Long: every medium, longer weather, a thin line
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, type TestContext, test } from 'node:test'
 import { askControl } from '../lib/control'
 import { sleep, until } from '../lib/gateway'
 import { Namespace } from '../lib/netem'
-import { rounds } from '../lib/random'
+import { LONG, rounds } from '../lib/random'
 import { inTheRig } from '../lib/rig'
-import { allMedia, assertDelivered, Gateway, Upstream, uplinkOver } from './roads'
+import { allMedia, assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './roads'
 
 /** longer than any time-out of a road: a peer is lost after 10 s, a connection is given up after 10 s */
-const SILENCE_S = rounds(14, 25)
+const SILENCE_S = rounds(12, 25)
+const media: readonly Medium[] = LONG ? allMedia : ['UDP', 'QUIC']
 
 inTheRig(
   () => {
     const cable = new Namespace('field').cable()
-    const upstream = new Upstream(allMedia)
-    const gateways = allMedia.map(medium => ({
+    const upstream = new Upstream(media)
+    const gateways = media.map(medium => ({
       medium,
       gateway: new Gateway(`GW-${medium}`, cable, [uplinkOver(medium, cable)]),
     }))
@@ -53,7 +55,7 @@ inTheRig(
     test('30 % loss, 50 ms delay and overtaking, both ways', async t => {
       cable.weather({ loss: 30, delayMs: 50, jitterMs: 20 })
       await sleep(rounds(4000, 8000))
-      await until('packets were lost', () => cable.carried('up').dropped > 40)
+      await until('packets were lost', () => cable.carried('up').dropped > 10 * media.length)
       cable.fair()
       await delivered(t)
     })
@@ -62,7 +64,7 @@ inTheRig(
       const before = await received()
       cable.weather({ loss: 30 }, 'down')
       await sleep(rounds(3000, 6000))
-      await until('answers were lost', () => cable.carried('down').dropped > 30)
+      await until('answers were lost', () => cable.carried('down').dropped > 7 * media.length)
       // one answer speaks for all before it, so that few lost ones are missed; these are
       cable.silence('down')
       await sleep(3000)
@@ -84,16 +86,17 @@ inTheRig(
       cable.fair()
       t.diagnostic(`${packets} packets into ${seconds.toFixed(1)} s of silence`)
       // connections tried every five seconds, repeats of the kernel's TCP and of QUIC, probes: a storm would be thousands
-      assert.ok(packets < 100 * gateways.length, `${packets} packets into the silence`)
+      assert.ok(packets < 150 * media.length, `${packets} packets into the silence`)
       await delivered(t)
     })
 
-    test('a line of 16 kbit/s for all of them', async t => {
-      cable.weather({ rate: 16_000 })
-      await sleep(rounds(4000, 8000))
-      cable.fair()
-      await delivered(t)
-    })
+    if (LONG)
+      test('a line of 16 kbit/s for all of them', async t => {
+        cable.weather({ rate: 16_000 })
+        await sleep(8000)
+        cable.fair()
+        await delivered(t)
+      })
   },
   { memory: 1536 },
 )

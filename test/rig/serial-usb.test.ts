@@ -1,5 +1,6 @@
 // A gateway upstream over a real USB serial driver (CDC-ACM): the plug is pulled under traffic, the kernel gives the port
 // another number, the far end stops reading. Nothing is lost, and the port is found again by its id.
+// Long: more plugs
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, closeSync, constants, openSync, readdirSync, readlinkSync } from 'node:fs'
@@ -12,6 +13,7 @@ import { systemClock } from '../../src/lib/clock'
 import { silentLogger } from '../../src/lib/logger'
 import { askControl } from '../lib/control'
 import { keyOf, Machine, sleep, until } from '../lib/gateway'
+import { rounds } from '../lib/random'
 import { inTheRig } from '../lib/rig'
 import { UsbSerial } from '../lib/usbserial'
 
@@ -20,7 +22,7 @@ const RESOURCES = { physical_status: { uart: true } }
 const log = { commit_interval_ms: 100 }
 
 process.env.UV_THREADPOOL_SIZE = '1'
-const PLUGS = 5
+const PLUGS = rounds(3, 7)
 
 inTheRig(
   () => {
@@ -32,7 +34,7 @@ inTheRig(
     const gw = new Machine(join(DIR, 'gw'), 'run', {
       device_id: 'GW',
       gateway: {
-        sources: ['uptime', 'memory', 'network'].map((type, k) => ({ name: type, type, interval_ms: 100 + 9 * k })),
+        sources: ['uptime', 'memory', 'network'].map((type, k) => ({ name: type, type, interval_ms: 250 + 9 * k })),
         uplinks: [{ name: 'up', medium: 'UART', port: usb.id, baudrate: 921_600, full_every: 20 }],
         log,
       },
@@ -140,7 +142,7 @@ inTheRig(
     })
 
     test('a port whose far end takes nothing is closed, and no thread of the pool waits for it', async t => {
-      await up.stop()
+      await up.stop('SIGKILL')
       const settings = parse(object(serialEntries(115_200)), { port: usb.id, write_timeout_ms: 200 })
       const line = serialLine('stuck', settings, { clock: systemClock, logger: silentLogger })
       await line.open({ lost: () => undefined, degraded: () => undefined })

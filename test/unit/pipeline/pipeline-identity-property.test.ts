@@ -20,8 +20,8 @@ import { canonicals } from '../units/canonicals'
 import { random } from './units'
 
 const T0 = 1_710_000_000_000
-const UPLINK_FACTS = rounds(65_000, 650_000)
-const CORE_FACTS = rounds(30_000, 300_000)
+const UPLINK_FACTS = rounds(30_000, 650_000)
+const CORE_FACTS = rounds(15_000, 300_000)
 const TEXT_FACTS = rounds(5_000, 50_000)
 const units = wireUnits()
 const clock = new ManualClock(T0)
