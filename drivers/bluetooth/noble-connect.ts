@@ -13,6 +13,32 @@ const SMALLEST_MTU = 23
 const NO_RSSI = 127
 const RSSI_MS = 10_000
 
+/** the version of @stoprocent/noble whose private fields were read */
+const READ_VERSION = '2.8.0'
+const PRIVATE = {
+  noble: ['_peripherals', '_cleanupPeriperals'],
+  bindings: [
+    ...['_hci', '_sigIntHandler', '_isScanning', '_isScanningStarted'],
+    ...['_addresses', '_addresseTypes', '_connectable', 'scannable', 'onDiscover'],
+  ],
+  hci: ['_socket', '_aclConnections', 'onSocketData', 'reset'],
+} as const
+
+/** Throws NO_DRIVER when the library has not every private field that this folder reads or replaces. */
+export function checkLibrary(noble: object, bindings: object, hci: object): void {
+  const missing = Object.entries({ noble, bindings, hci }).flatMap(([name, part]) =>
+    PRIVATE[name as keyof typeof PRIVATE].filter(field => !(field in part)).map(field => `${name}.${field}`),
+  )
+  if (missing.length === 0) return
+  throw new OsError(
+    'NO_DRIVER',
+    `Bluetooth needs @stoprocent/noble ${READ_VERSION}, this build's has no ${missing[0]}`,
+    {
+      hint: 'take a released os-node, or build it from its package-lock.json',
+    },
+  )
+}
+
 /** The library's object for a peer, made as if it had been discovered. */
 function peripheralOf(noble: Noble, bindings: Bindings, { address, addressType, rssi }: ConnectOptions): Peripheral {
   const id = address.replaceAll(':', '')
@@ -20,7 +46,7 @@ function peripheralOf(noble: Noble, bindings: Bindings, { address, addressType, 
   const advertisement = { serviceUuids: [], serviceData: [] }
   bindings.onDiscover(0, address, addressType, true, advertisement, rssi ?? NO_RSSI, false)
   const peripheral = noble._peripherals.get(id)
-  if (!peripheral) throw new OsError('NO_DRIVER', 'this version of @stoprocent/noble is not known')
+  if (!peripheral) throw new OsError('NO_DRIVER', `@stoprocent/noble made no object for ${address}`)
   return peripheral
 }
 

@@ -4,7 +4,7 @@
 // - it ends the process at SIGINT: the gateway's own stop does that;
 // - bytes of a peer that its parser does not expect throw out of a socket event: they are counted instead;
 // - its socket closes a descriptor twice, the second time when it is collected: so it never is.
-// The package's version is pinned, since this leans on its inner parts; what is missing of them is NO_DRIVER.
+// The package's version is pinned, since this uses its private fields; one that is missing is NO_DRIVER (checkLibrary).
 //
 // What fails: package or native part missing (NO_DRIVER), adapter missing, off or not allowed (machine.ts), adapter gone
 // (lost within a second, the library asks that often), a peer that does not answer (deadline on every step).
@@ -19,7 +19,7 @@ import { type Files, realFiles } from '../../src/lib/files'
 import type { Logger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import { adapterTrouble } from './machine'
-import { connectStream } from './noble-connect'
+import { checkLibrary, connectStream } from './noble-connect'
 import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
 
 /** until the library gives the kernel's way of connecting up for its own, by this variable; its two seconds block everything */
@@ -137,7 +137,7 @@ export class NobleRadio implements Radio {
       else if (to !== 'poweredOn') this.#lost(`${adapter} ${to}`)
     }
     noble.on('stateChange', heard)
-    this.#takeOver()
+    this.#takeOver(noble)
     if (noble.state !== 'unknown') heard(noble.state) // reported before we listened
     const reached = await this.#within(POWER_ON_MS, state, '')
     if (reached === 'poweredOn') {
@@ -151,10 +151,10 @@ export class NobleRadio implements Radio {
   }
 
   /** Puts ourselves between the parts of the library; see above. */
-  #takeOver(): void {
+  #takeOver(noble: Noble): void {
     const bindings = this.#bindings!
-    const hci = bindings._hci
-    if (!hci?._socket) throw new OsError('NO_DRIVER', 'this version of @stoprocent/noble is not known')
+    const hci = bindings._hci!
+    checkLibrary(noble, bindings, hci ?? {})
     process.removeListener('SIGINT', bindings._sigIntHandler)
     this.#guard(hci)
     hci.removeAllListeners('leAdvertisingReport')

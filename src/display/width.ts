@@ -1,4 +1,5 @@
 // How many columns a text takes on a terminal: letters that stand wide take two, marks that join a letter none.
+// Written by hand, reasons in docs/dependencies.md.
 
 const WIDE: readonly (readonly [number, number])[] = [
   [0x1100, 0x115f],

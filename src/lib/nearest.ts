@@ -1,4 +1,5 @@
 // Suggestions for a typed word: the known name with the smallest edit distance.
+// Written by hand, reasons in docs/dependencies.md.
 
 /** Edit distance, for suggestions; stops caring beyond a few. */
 export function distance(a: string, b: string): number {

@@ -3,6 +3,7 @@
 //
 // Its time is not the clock's: a gateway that starts at 1970 has one too. A file that is no such pair is
 // replaced, one that cannot be written lasts until the stop; both are warned of.
+// Written by hand, reasons in docs/dependencies.md.
 import { createPrivateKey, generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { atomicWrite } from '../lib/atomic'

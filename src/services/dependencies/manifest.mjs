@@ -1,4 +1,4 @@
-// The manifest of what os-node is made of: name, version and SHA-256 of the bundle and of every native file beside it, built
+// The manifest of what os-node is made of: name, version and SHA-256 of the bundle, the self-test and every native file beside it, built
 // into the bundle as its last line. The bundle's own hash is of everything before that line.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -47,16 +47,13 @@ export function writeManifest(root, version) {
   if (!existsSync(bundle)) return
   const code = readFileSync(bundle, 'utf8').replace(LINE, '')
   const packages = nativePackages(root)
-  const parts = [
-    {
-      name: 'os-node',
-      kind: 'bundle',
-      version,
-      file: 'os-node.js',
-      sha256: sha256(code),
-      bytes: Buffer.byteLength(code),
-    },
-  ]
+  const partOf = (name, bytes) => ({
+    ...{ name, kind: 'bundle', version, file: `${name}.js` },
+    ...{ sha256: sha256(bytes), bytes: Buffer.byteLength(bytes) },
+  })
+  const parts = [partOf('os-node', code)]
+  const selfTest = join(root, 'dist/os-node-selftest.js')
+  if (existsSync(selfTest)) parts.push(partOf('os-node-selftest', readFileSync(selfTest)))
   for (const dir of platformsOf(join(root, 'dist/native'))) {
     const platform = relative(join(root, 'dist/native'), dir)
     for (const entry of readdirSync(dir).sort()) {

@@ -1,4 +1,5 @@
 // Server-sent events out of the text of a stream. Comments and events that are no JSON are passed over.
+// Written by hand, reasons in docs/dependencies.md.
 
 export interface Event {
   readonly name: string

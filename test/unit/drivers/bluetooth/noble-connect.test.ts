@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
-import { connectStream } from '../../../../drivers/bluetooth/noble-connect'
+import { checkLibrary, connectStream } from '../../../../drivers/bluetooth/noble-connect'
 import { ManualClock } from '../../../../src/lib/clock'
 import { ManualTimers } from '../../../../src/lib/timers'
 
@@ -92,4 +92,41 @@ test('a peer without the service is disconnected and forgotten; one that does no
   await silent.timers.advance(5000)
   await connecting
   assert.deepEqual([silent.peripheral.calls, silent.peripherals.size], [['cancelConnect'], 0])
+})
+
+test('the installed noble has every private field that is used; one that is missing is NO_DRIVER and named', async () => {
+  const { default: Noble } = await import('@stoprocent/noble/lib/noble.js')
+  const { default: Bindings } = await import('@stoprocent/noble/lib/hci-socket/bindings.js')
+  const { default: Hci } = await import('@stoprocent/noble/lib/hci-socket/hci.js' as string)
+  const bindings = new Bindings({ deviceId: 0, extended: false })
+  bindings._sigIntHandler = () => undefined // set when it opens an adapter
+  const parts = [new Noble(bindings), bindings, new Hci({ deviceId: 0 })] as const
+  checkLibrary(...parts)
+  const fields: [number, string[]][] = [
+    [0, ['_peripherals', '_cleanupPeriperals']],
+    [
+      1,
+      [
+        '_hci',
+        '_sigIntHandler',
+        '_isScanning',
+        '_isScanningStarted',
+        '_addresses',
+        '_addresseTypes',
+        '_connectable',
+        'scannable',
+        'onDiscover',
+      ],
+    ],
+    [2, ['_socket', '_aclConnections', 'onSocketData', 'reset']],
+  ]
+  for (const [at, names] of fields)
+    for (const name of names) {
+      const without = new Proxy(parts[at]!, { has: (part, key) => key !== name && key in part })
+      const [noble, hci, socket] = parts.map((part, k) => (k === at ? without : part)) as [object, object, object]
+      assert.throws(() => checkLibrary(noble, hci, socket), {
+        code: 'NO_DRIVER',
+        message: new RegExp(`has no \\w+\\.${name}$`),
+      })
+    }
 })
