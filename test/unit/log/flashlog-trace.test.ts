@@ -1,0 +1,276 @@
+// What a log does to its files, and what it says of itself, step by step, beside the record of it in flashlog-trace.txt: every
+// write, sync, rename and removal in its order with its bytes, each status, each loss, each warning. A change of any of them
+// shows as a difference of that file; after a wanted one, OS_NODE_WRITE_TRACE=1 writes it anew.
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { FlashLogOptions } from '../../../src/log'
+import { root } from '../../lib/gateway'
+import { DIR, factOf, LOCAL, openLog, type Rig, random } from './helpers'
+import { MemFiles, type Operation, systemError } from './memfiles'
+
+const TRACE = join(root, 'test/unit/log/flashlog-trace.txt')
+const lines: string[] = []
+const say = (what: string, value?: unknown): void => {
+  lines.push(value === undefined ? what : `${what} ${JSON.stringify(value)}`)
+}
+
+/** Files whose operations are written down, equal ones in a row as one with a count; `fails` makes some fail. */
+class Traced extends MemFiles {
+  fails: (operation: Operation, path: string) => string | undefined = () => undefined
+  #last = ''
+  #times = 0
+  override gate = (operation: Operation, path: string, bytes?: number): void => {
+    const code = this.fails(operation, path)
+    const entry = `${operation} ${path.slice(DIR.length + 1)}${bytes === undefined ? '' : ` ${bytes}`}${code ? ` ${code}` : ''}`
+    if (operation !== 'read' && operation !== 'close') {
+      if (entry !== this.#last) this.done()
+      this.#last = entry
+      this.#times++
+    }
+    if (code) throw systemError(code)
+  }
+  done(): void {
+    if (this.#times > 0) lines.push(`  ${this.#last}${this.#times > 1 ? ` × ${this.#times}` : ''}`)
+    this.#times = 0
+  }
+}
+
+const open = async (files: Traced, options: Omit<Partial<FlashLogOptions>, 'files'> = {}): Promise<Rig> => {
+  const level = (name: string) => (text: string) => say(`  ${name}: ${text}`)
+  const logger = { debug: level('debug'), info: level('info'), warn: level('warn'), error: level('error') }
+  const sizes = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024, version: '1' }
+  const rig = await openLog({ files, ...sizes, logger: logger as never, ...options })
+  files.done()
+  say('opened', { boot: rig.log.boot, clean: rig.log.cleanStop, ...rig.log.status() })
+  return rig
+}
+
+const state = ({ log }: Rig, files: Traced): void => {
+  files.done()
+  say('status', { ...log.status(), waiting: log.pendingBytes })
+  if (log.losses.length > 0) say('losses', log.losses)
+}
+
+const fill = async ({ log, timers }: Rig, from: number, to: number, text: string): Promise<void> => {
+  for (let k = from; k < to; k++) {
+    log.appendFact(factOf(k, text), LOCAL, 'synced')
+    if (k % 16 === 15) await timers.advance(1100)
+  }
+}
+
+/** What readers of every kind get, and what is counted behind some places. */
+const look = ({ log }: Rig, files: Traced): void => {
+  const { first_seq, last_seq } = log.status()
+  const marks = [0, first_seq, Math.floor((first_seq + last_seq) / 2), last_seq]
+  say(
+    'counts',
+    marks.map(seq => [log.factsAfter(seq), log.bytesAfter(seq)]),
+  )
+  say(
+    'starts',
+    [1, 10, 100, 1000].map(facts => log.startOfLast(facts)),
+  )
+  for (const options of [
+    {},
+    { committedOnly: false },
+    { kinds: ['cursor', 'identity', 'clock', 'boot', 'loss'] as const },
+    { alarms: true },
+    { upTo: marks[2]! },
+    { kinds: ['identity'] as const, most: 7 },
+  ]) {
+    const reader = log.reader(0, options)
+    const seqs: number[] = []
+    for (let record = reader.next(); record; record = reader.next()) seqs.push(record.seq)
+    let sum = 0
+    for (const seq of seqs) sum = (Math.imul(sum, 31) + seq) | 0
+    say(`read ${JSON.stringify(options)}`, [seqs.length, seqs[0], seqs.at(-1), sum, reader.position])
+  }
+  files.done()
+}
+
+const LONG = 'x'.repeat(900)
+
+test('the files and the words of a log are as written down', async () => {
+  say('# one life: commits by time, by size, on request; everything that can be appended')
+  const files = new Traced()
+  let rig = await open(files, { isAlarm: fact => fact.tRaw % 7 === 0 })
+  rig.log.onCommit(seq => say('  committed', seq))
+  let more = 2
+  const stop = rig.log.beforeCommit(() => {
+    if (more-- > 0) rig.log.appendCounter('tid', more)
+    return more > 0
+  })
+  for (let k = 0; k < 5; k++) rig.log.appendFact(factOf(k), LOCAL)
+  for (const ms of [10, 15, 80, 900, 200]) {
+    await rig.timers.advance(ms)
+    say(`+${ms} ms`)
+    state(rig, files)
+  }
+  const own = rig.log.appendCursor('up', 3)
+  const waited = rig.log.committed(own)
+  await rig.timers.advance(99)
+  state(rig, files)
+  await rig.timers.advance(2)
+  await waited
+  stop()
+  rig.log.appendCounter('next', 12)
+  rig.log.appendIdentity({ id: 'GW', list: [1, 2] })
+  rig.log.appendClock({ offsetMs: 5000, source: 'test' } as never)
+  rig.log.setQuality('unsynced')
+  say(
+    'too large',
+    String(
+      await Promise.resolve()
+        .then(() => rig.log.appendFact(factOf(1, 'y'.repeat(70_000)), LOCAL))
+        .catch(String),
+    ),
+  )
+  await rig.log.flush()
+  state(rig, files)
+  await fill(rig, 10, 80, LONG)
+  state(rig, files)
+  look(rig, files)
+  say('kept', [
+    rig.log.cursor('up'),
+    rig.log.cursorNames(),
+    rig.log.counter('next'),
+    rig.log.counter('tid'),
+    rig.log.identity,
+  ])
+
+  say('# full: the oldest goes, a pinned record stays, age counts only with a trusted clock')
+  await fill(rig, 80, 420, LONG)
+  state(rig, files)
+  look(rig, files)
+  await rig.log.close()
+  files.done()
+  say('closed', files.list(DIR))
+  rig = await open(files, { maxAgeS: 60, isAlarm: fact => fact.tRaw % 7 === 0 })
+  let lowest: number | undefined = rig.log.status().first_seq + 60
+  rig.log.pin(() => lowest)
+  await rig.timers.advance(120_000)
+  await fill(rig, 420, 440, LONG)
+  state(rig, files)
+  rig.log.setQuality('synced')
+  await fill(rig, 440, 480, LONG)
+  state(rig, files)
+  lowest = undefined
+  await fill(rig, 480, 520, LONG)
+  state(rig, files)
+  look(rig, files)
+
+  say('# a kill, and a tail that is torn')
+  let left = Object.assign(new Traced(), { files: rig.files.copy().files })
+  const newest = left.segments(DIR).at(-1)!
+  left.truncate(`${DIR}/${newest}`, left.size(`${DIR}/${newest}`) - 5)
+  left.done()
+  rig = await open(left)
+  state(rig, left)
+  await fill(rig, 520, 530, '')
+  await rig.log.close()
+  left.done()
+
+  say('# damage of every kind, each in a copy')
+  const whole = left
+  const names = whole.segments(DIR)
+  const damages: Record<string, (files: Traced, path: string) => void> = {
+    'a byte in the middle': (f, path) => {
+      f.files.get(path)!.data[9000]! ^= 1
+    },
+    'a byte of the header': (f, path) => {
+      f.files.get(path)!.data[6]! ^= 1
+    },
+    'zeros over the second half': (f, path) => f.files.get(path)!.data.fill(0, 16_000),
+    'cut in the middle': (f, path) => f.truncate(path, 12_345),
+    empty: (f, path) => f.truncate(path, 0),
+    gone: (f, path) => f.files.delete(path),
+  }
+  for (const at of [1, names.length - 2])
+    for (const [what, harm] of Object.entries(damages)) {
+      say(`# ${what}, file ${at}`)
+      left = Object.assign(new Traced(), { files: whole.copy().files })
+      const path = `${DIR}/${names[at]}`
+      const data = left.files.get(path)!.data
+      left.files.set(path, { data: Buffer.from(data), durable: Buffer.from(data) })
+      harm(left, path)
+      left.done()
+      rig = await open(left)
+      look(rig, left)
+      await rig.timers.advance(2000)
+      state(rig, left)
+      await rig.log.close()
+      left.done()
+      say('left', left.list(DIR).length)
+    }
+  say('# damage under a reader')
+  left = Object.assign(new Traced(), { files: whole.copy().files })
+  rig = await open(left)
+  left.files.get(`${DIR}/${names[2]}`)!.data[9000]! ^= 1
+  look(rig, left)
+  await rig.timers.advance(2000)
+  state(rig, left)
+  await rig.log.close()
+  left.done()
+  say('# chain.json damaged')
+  left = Object.assign(new Traced(), { files: whole.copy().files })
+  for (const name of left.list(DIR).filter(name => name.endsWith('.json')))
+    left.files.set(`${DIR}/${name}`, { data: Buffer.from('{'), durable: Buffer.from('{') })
+  rig = await open(left)
+  state(rig, left)
+
+  say('# a disk that is full, then slow, then well; RAM is bounded meanwhile')
+  const full = new Traced()
+  rig = await open(full, { bufferBytes: 64 * 1024, commitBytes: 8 * 1024 })
+  await fill(rig, 0, 20, LONG)
+  full.fails = operation => (operation === 'write' || operation === 'open' ? 'ENOSPC' : undefined)
+  await fill(rig, 20, 60, LONG)
+  state(rig, full)
+  await fill(rig, 60, 200, LONG)
+  state(rig, full)
+  say('a lost one', await rig.log.committed(rig.log.status().committed_seq + 3).catch(error => error.code))
+  full.fails = () => undefined
+  await rig.timers.advance(61_000)
+  state(rig, full)
+  full.fails = operation => (operation === 'sync' ? 'EIO' : undefined)
+  await fill(rig, 200, 216, LONG)
+  state(rig, full)
+  full.fails = () => undefined
+  await rig.timers.advance(61_000)
+  await fill(rig, 216, 217, LONG)
+  await rig.log.flush()
+  state(rig, full)
+  look(rig, full)
+  await rig.log.close()
+  full.done()
+
+  say('# refuse: nothing goes that a cursor has not passed')
+  const strict = new Traced()
+  rig = await open(strict, { whenFull: 'refuse' })
+  rig.log.appendCursor('up', 1)
+  const next = random(3)
+  let refused = 0
+  for (let k = 0; k < 400; k++) {
+    try {
+      rig.log.appendFact(factOf(k, LONG.slice(Math.floor(next() * 400))), LOCAL)
+    } catch (error) {
+      if (refused++ === 0) say(`refused at ${k}: ${(error as { code?: string }).code}`)
+    }
+    if (k % 16 === 15) await rig.timers.advance(1100)
+    if (k === 330) rig.log.appendCursor('up', 100)
+  }
+  say('refused', refused)
+  state(rig, strict)
+  await rig.log.close()
+  strict.done()
+
+  const text = `${lines.join('\n')}\n`
+  if (process.env.OS_NODE_WRITE_TRACE) writeFileSync(TRACE, text)
+  const before = readFileSync(TRACE, 'utf8').split('\n')
+  const now = text.split('\n')
+  const at = now.findIndex((line, k) => line !== before[k])
+  const around = (list: string[]): string[] => list.slice(Math.max(0, at - 3), at + 4)
+  assert.deepEqual(around(now), around(before), `line ${at + 1} of ${TRACE}`)
+  assert.equal(now.length, before.length)
+})
