@@ -23,7 +23,8 @@ class Traced extends MemFiles {
   #times = 0
   override gate = (operation: Operation, path: string, bytes?: number): void => {
     const code = this.fails(operation, path)
-    const entry = `${operation} ${path.slice(DIR.length + 1)}${bytes === undefined ? '' : ` ${bytes}`}${code ? ` ${code}` : ''}`
+    const name = path.slice(DIR.length + 1).replace(`.${process.pid}.`, '.PID.')
+    const entry = `${operation} ${name}${bytes === undefined ? '' : ` ${bytes}`}${code ? ` ${code}` : ''}`
     if (operation !== 'read' && operation !== 'close') {
       if (entry !== this.#last) this.done()
       this.#last = entry
