@@ -48,7 +48,6 @@ export const RECORD_OVERHEAD = 36
 /** largest record, bytes; a frame of the protocol stays far below */
 export const MAX_RECORD = 256 * 1024
 
-export const AT_LENGTH = 0
 export const AT_BOOT = 4
 export const AT_SEQ = 8
 export const AT_KIND = 16
