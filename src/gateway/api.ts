@@ -18,7 +18,7 @@ import { type DispatchNode, type TransmitOutcome, type TransmitRequest, transmit
 /** Switches media and shows them; TransportControl of the node room. */
 export interface TransportApi {
   view(): TransportView
-  /** Throws BAD_REQUEST `unknown medium`, CONFIG_WRITE. */
+  /** Throws BAD_REQUEST `unknown medium`, CONFIG_WRITE; as reload(), of a gateway STARTING and LINK_DOWN. */
   toggle(medium: string, enabled: boolean): Promise<{ name: string; enabled: boolean }>
   reload(medium: string): Promise<{ name: string; reloaded: boolean }>
 }
@@ -77,7 +77,18 @@ export const gatewayApi = (gateway: Gateway, node: DispatchNode, transport: Tran
   return {
     config,
     database,
-    transport,
+    // what changes Config.json waits until the gateway follows it
+    transport: {
+      view: () => transport.view(),
+      toggle: async (medium, enabled) => {
+        gateway.ready()
+        return transport.toggle(medium, enabled)
+      },
+      reload: async medium => {
+        gateway.ready()
+        return transport.reload(medium)
+      },
+    },
     outputs: gateway.sources.outputs,
     sources: () => gateway.built.then(() => gateway.sources),
     status: () => gateway.status(),

@@ -44,22 +44,18 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
     config.approved(limits => config.updating(nested, limits), { prefixes: prefixesOf(config), strict: true }),
 })
 
-type HttpMedia = Pick<GatewayApi, 'config' | 'ready' | 'transport'>
+type HttpMedia = Pick<GatewayApi, 'config' | 'transport'>
 
-/** What of the media may be changed over HTTP: flags below the writable prefixes. Nothing while the gateway cannot follow. */
+/** What of the media may be changed over HTTP: flags below the writable prefixes. */
 function mediaControl(gateway: HttpMedia): Omit<TransportApi, 'view'> {
   return {
     toggle: async (medium, enabled) => {
-      gateway.ready()
       const key = mediumFlag(medium)
       if (key && !mayWrite(key, prefixesOf(gateway.config)))
         throw new OsError('FORBIDDEN', 'write blocked by writable_config_prefixes', { details: { keys: [key] } })
       return gateway.transport.toggle(medium, enabled)
     },
-    reload: async medium => {
-      gateway.ready()
-      return gateway.transport.reload(medium)
-    },
+    reload: medium => gateway.transport.reload(medium),
   }
 }
 

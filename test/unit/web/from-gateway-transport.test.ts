@@ -1,6 +1,7 @@
 // POST /api/transport: bodies, what is refused, and in which order.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { gatewayApi } from '../../../src/gateway/api'
 import { OsError } from '../../../src/lib/errors'
 import type { WebContext } from '../../../src/web/context'
 import { overHttp } from '../../../src/web/from-gateway'
@@ -138,7 +139,8 @@ test('a gateway that starts says so and when to ask again, and nothing is change
   }
   const written: string[] = []
   const transport = { toggle: () => written.push('toggle'), reload: () => written.push('reload') }
-  const media = overHttp({ config: {}, ready: starting, transport } as never).transport()
+  const gateway = { config: { get: () => ['RESOURCES'] }, ready: starting, sources: {} }
+  const media = overHttp(gatewayApi(gateway as never, {} as never, transport as never)).transport()
   const { context } = world({ media, reload: async () => starting(), safeMode: async () => starting() })
   const server = await serve(t, context)
   for (const [path, body] of [
