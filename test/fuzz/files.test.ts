@@ -350,7 +350,6 @@ fuzz({
     written(b => records.bootRecord(b, 0, 1, 1, T0, 'unknown', { stop: true, version: '1' })),
     written(b => records.clock(b, 0, 2, 1, T0, 'synced', { trueWallMs: T0, offsetMs: 5, source: 's' })),
     written(b => records.cursor(b, 0, 3, 1, T0, 'synced', 'uplink', 77)),
-    written(b => records.identity(b, 0, 4, 1, T0, 'synced', '{"device_id":"a"}')),
     encodeHeader({ boot: 3, base: 1, previousLast: 0, created: T0, snapshot: {} as never }),
   ],
   words: [Uint8Array.of(0xc5), Uint8Array.of(0xc5, 0x24, 0, 0)],
