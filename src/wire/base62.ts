@@ -140,7 +140,7 @@ function writeSmall(out: Uint8Array, at: number, u: number): number {
 }
 
 /** Writes ASCII text at `at` and returns the end. */
-export function writeText(out: Uint8Array, at: number, text: string): number {
+function writeText(out: Uint8Array, at: number, text: string): number {
   for (let i = 0; i < text.length; i++) out[at++] = text.charCodeAt(i)
   return at
 }
