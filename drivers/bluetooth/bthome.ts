@@ -19,7 +19,7 @@ const SAME_EVENT_MS = 2000
 type OnObject = (id: number, raw: number) => void
 
 /** Walks the objects of a packet; false when it ended in the middle or at an unknown object. */
-export function eachObject(bytes: Uint8Array, onObject: OnObject): boolean {
+function eachObject(bytes: Uint8Array, onObject: OnObject): boolean {
   for (let at = 0; at < bytes.length; ) {
     const id = bytes[at]!
     const type = objectType(id)

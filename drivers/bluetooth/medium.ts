@@ -29,7 +29,7 @@ export interface NusOptions {
 }
 
 /** One connection: a line medium that tells where packets came from, how strong, and what its adapter counts. */
-export class NusMedium implements Medium {
+class NusMedium implements Medium {
   readonly name: string
   readonly medium = 'Bluetooth'
   readonly maxPacket: number

@@ -15,7 +15,7 @@ import type { BleConnection, Report, StreamService } from './radio'
 
 /** 6e40000N-b5a3-f393-e0a9-e50e24dcca9e */
 const nus = (n: number): string => `6e40000${n}b5a3f393e0a9e50e24dcca9e`
-export const NUS: StreamService = { service: nus(1), write: nus(2), notify: nus(3) }
+const NUS: StreamService = { service: nus(1), write: nus(2), notify: nus(3) }
 
 /** the most a notification carries where both ends have data length extension: 251 - 4 (L2CAP) */
 const MTU = 247

@@ -32,7 +32,7 @@ export function hardwareOf(
 }
 
 /** Links on one radio share its pins; what the kernel does for a source has no option that names it, only the type. */
-export function useOf({ what, type, medium, options }: WiredLink): UseEntry {
+function useOf({ what, type, medium, options }: WiredLink): UseEntry {
   const { spi } = (options ?? {}) as { spi?: unknown }
   return {
     what,

@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { choice, int, maybeInt } from '../../src/config/fields'
 
 export const MAX_STANDARD = 0x7ff
-export const MAX_EXTENDED = 0x1fff_ffff
+const MAX_EXTENDED = 0x1fff_ffff
 /** what every kernel's ISO-TP carries */
 export const STANDARD_PACKET = 4095
 /** the most that `max_pdu_size` of can-isotp can be set to, and a packet of this protocol be */
@@ -72,7 +72,7 @@ const sameIds = (a: Peer, b: Peer): string | undefined => {
 }
 
 /** What is wrong with a list of peers: each needs ids of its own; undefined: nothing. */
-export function peersFault(peers: readonly Peer[]): string | undefined {
+function peersFault(peers: readonly Peer[]): string | undefined {
   for (const [k, peer] of peers.entries()) {
     if (idOf(peer.tx_id) === idOf(peer.rx_id)) return `peers.${k}: tx_id and rx_id are the same`
     for (let other = 0; other < k; other++) {

@@ -38,7 +38,7 @@ export function complaint(name: string, state: CanState, { tx_errors, rx_errors,
     : `${name} is bus-off and not restarted: ${restartAdvice(name)}`
 }
 
-export const restartAdvice = (name: string): string =>
+const restartAdvice = (name: string): string =>
   `ip link set ${name} type can restart, and RESTART_MS in /etc/os-node/${name}.conf for the next time`
 
 export const startAdvice = (name: string): string =>

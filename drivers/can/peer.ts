@@ -62,7 +62,7 @@ const lengths = new Uint32Array(SLOTS)
 /** when the queue of an interface was last seen full */
 const lastFull = new Map<string, number>()
 
-export const isotpSocket = (name: string, options: IsotpOptions): PeerSocket => {
+const isotpSocket = (name: string, options: IsotpOptions): PeerSocket => {
   try {
     return IsotpSocket.open(name, options)
   } catch (cause) {

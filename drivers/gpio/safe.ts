@@ -17,7 +17,7 @@ interface Entry {
 export type Occasion = 'start' | 'fault'
 
 /** The logical value an output takes; keep: none. */
-export const valueAt = ({ on_start, on_fault, on_stop, initial }: OutputOptions, occasion: Occasion): 0 | 1 | 'keep' =>
+const valueAt = ({ on_start, on_fault, on_stop, initial }: OutputOptions, occasion: Occasion): 0 | 1 | 'keep' =>
   occasion === 'fault' ? (on_fault ?? on_stop) : (on_start ?? initial)
 
 /**

@@ -128,7 +128,7 @@ class Hardware {
 
 const known = new Map<string, Hardware>()
 
-export class SharedMedium implements Medium {
+class SharedMedium implements Medium {
   readonly name: string
   readonly medium: string
   readonly mode: 'send' | 'listen'

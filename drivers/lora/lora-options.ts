@@ -9,7 +9,7 @@ import { REGIONS } from './region'
 export const BANDWIDTHS_KHZ = [7.8, 10.4, 15.6, 20.8, 31.25, 41.7, 62.5, 125, 250, 500] as const
 
 /** longest packet the chip's buffer holds */
-export const MAX_PACKET = 255
+const MAX_PACKET = 255
 
 const bandwidth = optional(
   pipe(

@@ -5,14 +5,14 @@
 import { OsError } from '../../src/lib/errors'
 
 /** what a register table is read with */
-export const FUNCTIONS = { coil: 1, discrete: 2, holding: 3, input: 4 } as const
+const FUNCTIONS = { coil: 1, discrete: 2, holding: 3, input: 4 } as const
 export type Table = keyof typeof FUNCTIONS
 
 /** most that one request may ask for (V1.1b3, 6.1 to 6.4) */
 export const MAX_BITS = 2000
 export const MAX_REGISTERS = 125
 
-export const REQUEST_BYTES = 5
+const REQUEST_BYTES = 5
 /** function, count and 250 bytes of registers or bits */
 export const MAX_ANSWER_BYTES = 252
 

@@ -21,7 +21,7 @@ export interface TurnParts {
 
 /** packets that wait at most, and how long: who sent them has long sent them again then */
 const MAX_WAITING = 64
-export const WAIT_MS = 10_000
+const WAIT_MS = 10_000
 
 interface Waiting {
   readonly packet: Uint8Array

@@ -12,11 +12,10 @@ import { type UartOptions, uartOptions } from './uart-options'
 const MIN_GAP_MS = 40
 
 /** Silence after which a packet is over: 20 characters, or what adapters and busy loops need. */
-export const gapOf = (options: UartOptions): number =>
-  options.gap_ms ?? Math.max(MIN_GAP_MS, Math.ceil(lineMs(options, 20)))
+const gapOf = (options: UartOptions): number => options.gap_ms ?? Math.max(MIN_GAP_MS, Math.ceil(lineMs(options, 20)))
 
 /** A medium on a serial port. Throws CONFIG_INVALID. */
-export function createUart(name: string, raw: unknown, context: DriverContext & SerialContext): Medium {
+function createUart(name: string, raw: unknown, context: DriverContext & SerialContext): Medium {
   const options = checkOptions(uartOptions, raw, name)
   const settings = serialSettings(options)
   if (settings.port === '')

@@ -4,7 +4,7 @@ import { choice, int, maybeInt } from '../../src/config/fields'
 import { serialEntries } from '../serial/serial-options'
 
 /** 1024 bytes are 90 ms at 115200 baud */
-export const DEFAULT_MAX_PACKET = 1024
+const DEFAULT_MAX_PACKET = 1024
 
 export const uartOptions = object({
   mode: choice(['send', 'listen'], 'send', 'send: an uplink or dispatch; listen: a receiver. Both may use one port'),

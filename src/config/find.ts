@@ -27,7 +27,7 @@ export interface FindOptions {
   files: Files
 }
 
-export const SYSTEM_PLACES: readonly string[] = ['/data/Config.json', '/etc/os-node/Config.json']
+const SYSTEM_PLACES: readonly string[] = ['/data/Config.json', '/etc/os-node/Config.json']
 
 /**
  * A file in the read-only /etc keeps its data under /var/lib, never in /etc. A file in a folder `data` without another

@@ -12,7 +12,7 @@ type Path = readonly (string | number)[]
 const isMarked = (known: AnySchema | undefined): boolean =>
   known !== undefined && openSchema(known).pipe.some(item => item.metadata?.secret === true)
 
-export const isSecret = (schema: AnySchema, path: Path): boolean =>
+const isSecret = (schema: AnySchema, path: Path): boolean =>
   path.some(part => isSecretName(String(part))) || isMarked(schemaAt(schema, path))
 
 /** A copy without secrets. Empty ones stay empty, so that one sees whether something is set. */

@@ -21,7 +21,7 @@ export interface SectionReader {
 }
 
 /** The name a face lists a section under. */
-export const listName = ({ plugin_name, section_id, section_path }: ProviderMetadata): string =>
+const listName = ({ plugin_name, section_id, section_path }: ProviderMetadata): string =>
   plugin_name === CORE_PLUGIN ? section_id : section_path
 
 /** Every name a section has, the one it is listed under first. */

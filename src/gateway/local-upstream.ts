@@ -30,11 +30,11 @@ export interface LoopbackOptions {
 }
 
 /** Set in the environment of the second process: it stops when its standard input closes. */
-export const FOLLOW_PARENT = 'OS_NODE_FOLLOW_PARENT'
+const FOLLOW_PARENT = 'OS_NODE_FOLLOW_PARENT'
 
 /** The usual ports of the loopback upstream: packets and page. */
-export const LOOPBACK_PORT = 18080
-export const LOOPBACK_WEB_PORT = 8766
+const LOOPBACK_PORT = 18080
+const LOOPBACK_WEB_PORT = 8766
 
 /** how long the usual ports are waited for: after a kill -9 the last upstream needs a moment to end */
 const PORT_WAIT_MS = 1000

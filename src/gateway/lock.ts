@@ -88,7 +88,7 @@ const answers = (path: string): Promise<boolean> =>
   })
 
 /** Whether the owner named in a lock still lives. */
-export async function ownerLives(info: LockInfo): Promise<boolean> {
+async function ownerLives(info: LockInfo): Promise<boolean> {
   const boot = bootId()
   if (boot && info.boot && boot !== info.boot) return false
   const space = pidSpace()

@@ -11,21 +11,3 @@ export const systemClock: Clock = {
   wall: () => Date.now(),
   mono: () => performance.now(),
 }
-
-/** A clock for tests: stands still until moved. */
-export class ManualClock implements Clock {
-  constructor(
-    public wallMs = 1_710_000_000_000,
-    public monoMs = 0,
-  ) {}
-  wall(): number {
-    return this.wallMs
-  }
-  mono(): number {
-    return this.monoMs
-  }
-  advance(ms: number): void {
-    this.wallMs += ms
-    this.monoMs += ms
-  }
-}

@@ -126,10 +126,6 @@ function readRecord(b: Buffer, at: number): LogRecord {
       return { ...base, cursor: { name: c.text(), seq: c.u64() } }
     case 'loss':
       return { ...base, loss: readLoss(c) }
-    case 'identity': {
-      const length = c.u32()
-      return { ...base, identity: JSON.parse(b.toString('utf8', c.at, c.at + length)) }
-    }
   }
 }
 

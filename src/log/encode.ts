@@ -27,7 +27,6 @@ import {
   KIND_CLOCK,
   KIND_CURSOR,
   KIND_FACT,
-  KIND_IDENTITY,
   KIND_LOSS,
   MARK,
   MARK_FUTURE,
@@ -161,22 +160,6 @@ export class RecordEncoder {
     this.#text(name)
     this.#u64(position)
     return this.#end(at, seq, KIND_CURSOR, counter ? FLAG_COUNTER : 0, monoMs, wallMs, q, 0)
-  }
-
-  identity(
-    into: Buffer,
-    at: number,
-    seq: number,
-    monoMs: number,
-    wallMs: number,
-    q: TimeQuality,
-    json: string,
-  ): number {
-    if (!this.#begin(into, at)) return 0
-    const length = Buffer.byteLength(json)
-    this.#u32(length)
-    if (this.#room(length)) this.#at += this.#b.write(json, this.#at, 'utf8')
-    return this.#end(at, seq, KIND_IDENTITY, 0, monoMs, wallMs, q, 0)
   }
 
   loss(

@@ -1,4 +1,4 @@
-// The flash log: the database of a gateway (D4). Facts, cursors, identity and clock changes are records in one append-only
+// The flash log: the database of a gateway (D4). Facts, cursors and clock changes are records in one append-only
 // file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
 // makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
 // named in the loss ledger. Only one process may have a log open (D17 guards that).
@@ -112,11 +112,6 @@ export class FlashLog {
     return this.#state.ledger.ranges
   }
 
-  /** The identity of the newest identity record, or undefined. */
-  get identity(): unknown {
-    return this.#state.identity
-  }
-
   /** Why new records are in RAM only; undefined while the disk takes them. */
   get failure(): OsError | undefined {
     return this.#writer.failure
@@ -176,16 +171,6 @@ export class FlashLog {
   /** The newest value of counter `name`, undefined when there was none. */
   counter(name: string): number | undefined {
     return this.#state.counters.get(name)
-  }
-
-  /** Keeps the gateway's identity (any JSON) in the log. */
-  appendIdentity(identity: unknown): number {
-    const json = JSON.stringify(identity) ?? 'null'
-    const seq = this.#append((into, at, s, mono, wall) =>
-      this.#encoder.identity(into, at, s, mono, wall, this.#quality, json),
-    )
-    this.#state.identity = JSON.parse(json)
-    return seq
   }
 
   /** Notes that the clock was set; facts of this boot before this record are off by `offsetMs` (D18). */

@@ -13,7 +13,7 @@
 //  32  u64 last seq written to the segment before, 0 when there is none: tells what a truncated file lost
 //  40  u64 wall_ms when the file was made
 //  48  u64 reserved, 0
-//  56  …  JSON: the state at this point (cursors, identity, losses), so that older segments can go
+//  56  …  JSON: the state at this point (cursors, counters, losses), so that older segments can go
 //   …  u32 CRC-32C of all header bytes before
 //
 // Record = 36 bytes + body
@@ -33,7 +33,7 @@
 // Body of a fact: aid u32, t_raw f64 (ms), id, state, [rssi f64] [snr f64] [address] [u8 n, n × u32 route], u16 sensors ×
 // { id, status, unit, u8 has value, [f64] }, [u8 n, n × { key, text } extras]
 // [u16 n, n bytes of the packet] [u8 marks]; brackets as the flags say.
-// boot: version. clock: true wall_ms f64, offset_ms f64, source. cursor: name, u64 seq. identity: JSON text (u32 length).
+// boot: version. clock: true wall_ms f64, offset_ms f64, source. cursor: name, u64 seq.
 // loss: 4 × u64 totals in the order of REASONS, u16 n, n × { u8 reason, u64 from, u64 to, u32 records }.
 import type { LossReason, RecordKind, TimeQuality } from './record'
 
@@ -48,7 +48,6 @@ export const RECORD_OVERHEAD = 36
 /** largest record, bytes; a frame of the protocol stays far below */
 export const MAX_RECORD = 256 * 1024
 
-export const AT_LENGTH = 0
 export const AT_BOOT = 4
 export const AT_SEQ = 8
 export const AT_KIND = 16
@@ -58,13 +57,12 @@ export const AT_WALL = 24
 export const AT_QUALITY = 30
 export const AT_MEDIUM = 31
 
-export const KINDS: readonly RecordKind[] = ['fact', 'boot', 'clock', 'cursor', 'loss', 'identity']
+export const KINDS: readonly RecordKind[] = ['fact', 'boot', 'clock', 'cursor', 'loss']
 export const KIND_FACT = 0
 export const KIND_BOOT = 1
 export const KIND_CLOCK = 2
 export const KIND_CURSOR = 3
 export const KIND_LOSS = 4
-export const KIND_IDENTITY = 5
 
 export const QUALITIES: readonly TimeQuality[] = ['unknown', 'unsynced', 'synced']
 export const REASONS: readonly LossReason[] = ['damaged', 'torn', 'dropped', 'overflow']

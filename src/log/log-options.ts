@@ -12,7 +12,7 @@ export interface Timers {
   clear(handle: unknown): void
 }
 
-export const systemTimers: Timers = {
+const systemTimers: Timers = {
   set: (ms, run) => setTimeout(run, ms),
   clear: handle => clearTimeout(handle as NodeJS.Timeout),
 }

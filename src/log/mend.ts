@@ -9,7 +9,7 @@ import type { RecoveryFinding } from './recovery'
 import { decodeHeader, encodeHeader } from './segment'
 import { onMedium } from './segments'
 
-export const DAMAGED = 'damaged'
+const DAMAGED = 'damaged'
 
 /** Copies the damaged pieces aside; at most `cap` bytes are kept there, newest first. Returns the bytes now kept. */
 export function quarantine(files: Files, dir: string, { segment, bytes, scan }: RecoveryFinding, cap: number): number {

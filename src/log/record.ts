@@ -4,7 +4,7 @@ import type { Fact, LinkMetadata } from '../pipeline/fact'
 /** How far a time can be trusted; `unknown` is the time of another machine, taken as it came (D18). */
 export type TimeQuality = 'unknown' | 'unsynced' | 'synced'
 
-export type RecordKind = 'fact' | 'boot' | 'clock' | 'cursor' | 'loss' | 'identity'
+export type RecordKind = 'fact' | 'boot' | 'clock' | 'cursor' | 'loss'
 
 /** Why records are no longer there. `dropped`: the bounds; `overflow`: RAM was full while the disk refused; `damaged`:
  *  the medium gave other bytes back; `torn`: a write cut off by a power loss before it was committed. */
@@ -61,5 +61,4 @@ export interface LogRecord {
   readonly clock?: ClockChange
   readonly bootInfo?: BootInfo
   readonly loss?: { readonly totals: LossTotals; readonly ranges: readonly LossRange[] }
-  readonly identity?: unknown
 }

@@ -63,7 +63,7 @@ const FULL_SCANS = 2
 const HEAD_BYTES = 16_384
 
 /** A log without records; `unread`: why it is not known what the folder holds. */
-export const nothingFound = (unread?: string): Recovered => ({
+const nothingFound = (unread?: string): Recovered => ({
   state: new LogState(),
   segments: [],
   findings: [],
@@ -254,7 +254,7 @@ function headIsSound(files: Files, { path, base, size }: Segment): boolean {
   }
 }
 
-export const newSegment = (dir: string, name: string, base: number, size: number): Segment => ({
+const newSegment = (dir: string, name: string, base: number, size: number): Segment => ({
   base,
   name,
   path: join(dir, name),

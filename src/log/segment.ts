@@ -24,7 +24,6 @@ import type { LossRange, LossTotals } from './record'
 export interface SegmentSnapshot {
   cursors: Record<string, number>
   counters?: Record<string, number>
-  identity?: unknown
   totals: LossTotals
   ranges: readonly LossRange[]
   /** older segments: base, last seq, facts, wall_ms made, bytes (absent in older logs) */

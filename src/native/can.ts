@@ -15,12 +15,9 @@ export const CAN_RTR = 0x4000_0000
 export const CAN_ERR = 0x2000_0000
 export const CAN_SFF_MASK = 0x7ff
 export const CAN_EFF_MASK = 0x1fff_ffff
-/** flags of an FD frame: data at the higher bit rate; sender is error passive; it is one */
+/** flags of an FD frame: data at the higher bit rate; it is one */
 export const CANFD_BRS = 1
-export const CANFD_ESI = 2
 export const CANFD_FDF = 4
-/** every class of error frames */
-export const CAN_ERR_ALL = CAN_EFF_MASK
 /** bytes of a slot: id u32, length, flags, way, 0, data */
 export const CAN_SLOT = 72
 /** frames of one call at most */
@@ -104,7 +101,7 @@ export interface CanRawOptions {
   filters?: readonly CanFilter[]
   /** FD frames too */
   fd?: boolean
-  /** classes of error frames that are heard (CAN_ERR_ALL: all); default none */
+  /** classes of error frames that are heard (CAN_EFF_MASK: all); default none */
   errorMask?: number
   /** bytes the kernel may hold for us; a frame takes about 800 of them */
   receiveBuffer?: number

@@ -13,7 +13,7 @@ import { DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 import { AGAIN, READABLE } from './socket'
 
 /** GPIO_V2_LINE_FLAG_… */
-export const GPIO_FLAG = {
+const GPIO_FLAG = {
   USED: 1,
   ACTIVE_LOW: 2,
   INPUT: 4,
@@ -28,7 +28,7 @@ export const GPIO_FLAG = {
 } as const
 
 /** lines of one request: their values are the bits of one number */
-export const MAX_LINES = 32
+const MAX_LINES = 32
 /** edges the kernel keeps at most until they are read */
 const KEPT_EDGES = 1024
 /** edges read at once; what is left wakes us again, one turn of the loop later */

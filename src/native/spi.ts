@@ -3,7 +3,7 @@ import { OsError } from '../lib/errors'
 import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
 export interface SpiSettings extends BusOptions {
-  /** clock polarity and phase (0 … 3), and the flags SPI_… below; default 0 */
+  /** clock polarity and phase (0 … 3), and the SPI_… flags of linux/spi/spi.h; default 0 */
   mode?: number
   /** default 1 MHz */
   speedHz?: number
@@ -12,13 +12,6 @@ export interface SpiSettings extends BusOptions {
   /** for opening; default 1 s */
   deadlineMs?: number
 }
-
-export const SPI_CPHA = 0x01
-export const SPI_CPOL = 0x02
-export const SPI_CS_HIGH = 0x04
-export const SPI_LSB_FIRST = 0x08
-export const SPI_3WIRE = 0x10
-export const SPI_NO_CS = 0x40
 
 /** One part of a message, while the chip stays selected. Without tx zeros are sent; tx and rx are equally long. */
 export interface SpiSegment {
@@ -35,8 +28,6 @@ export interface SpiSegment {
 
 const WORDS = 4
 const [SENDS, RECEIVES, RELEASES] = [1, 2, 4]
-/** segments of one message */
-export const SPI_SEGMENTS = 31
 
 export class SpiBus {
   readonly #bus: NativeThread

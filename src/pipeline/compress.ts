@@ -24,7 +24,7 @@ export interface EngineOptions {
 }
 
 /** What decompress gives for an empty text, as the reference does. */
-export const EMPTY_TEXT = { error: { mid: 'ENG', eid: 'DEC' } } as const
+const EMPTY_TEXT = { error: { mid: 'ENG', eid: 'DEC' } } as const
 
 export class Engine {
   readonly precision: number
@@ -168,5 +168,5 @@ export function fromWire(n: number, precision: number, { factor, divisor, offset
   return Math.round(unscale(n, precision) * pow) / (pow * divisor) + offset
 }
 
-export const precisionError = (x: number, unit: string, precision: number): OsError =>
+const precisionError = (x: number, unit: string, precision: number): OsError =>
   new OsError('E_PRECISION', `${x} ${unit} cannot be sent with ${precision} decimals`, { details: { value: x, unit } })

@@ -68,27 +68,3 @@ export function factToDict(fact: Fact): FactDict {
   })
   return fact.extras ? Object.assign(dict, fact.extras) : dict
 }
-
-/** Dict form → record form. Sensors end at the first index without an id, as everywhere in this protocol. */
-export function dictToFact(dict: FactDict, aid: number): Fact {
-  const sensors: SensorFact[] = []
-  for (let n = 1; dict[`s${n}_id`] !== undefined && dict[`s${n}_id`] !== null; n++) {
-    const value = dict[`s${n}_v`]
-    sensors.push({
-      id: String(dict[`s${n}_id`]),
-      status: String(dict[`s${n}_s`] ?? 'U'),
-      unit: String(dict[`s${n}_u`] ?? ''),
-      value: typeof value === 'number' ? value : null,
-    })
-  }
-  const extras: Record<string, string> = {}
-  for (const key of ['geohash', 'url', 'msg']) if (typeof dict[key] === 'string') extras[key] = dict[key]
-  return {
-    id: String(dict.id),
-    state: String(dict.s ?? 'U'),
-    tRaw: dict.t_raw ?? (dict.t ?? 0) * 1000,
-    aid,
-    sensors,
-    ...(Object.keys(extras).length > 0 && { extras }),
-  }
-}

@@ -21,7 +21,7 @@ const utf8 = (text: string): Buffer => Buffer.from(text, 'utf8')
 /** load(): every row is in, a row belongs to another plan, or a row must be refused */
 export const LOADED = 0
 export const OTHER = 1
-export const REFUSED = 2
+const REFUSED = 2
 export type Load = typeof LOADED | typeof OTHER | typeof REFUSED
 
 export class PacketPlan {

@@ -34,7 +34,7 @@ export interface PacketMeta {
   routes?: readonly number[]
 }
 
-export const emptyMeta = (): PacketMeta => ({
+const emptyMeta = (): PacketMeta => ({
   cmd: null,
   base_cmd: null,
   secure: false,

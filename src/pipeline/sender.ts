@@ -289,7 +289,7 @@ const fits = (plan: PacketPlan, fact: Fact): boolean =>
   (fact.extras === undefined ? plan.extras === '' : plan.extras === extrasText(fact.extras))
 
 /** geohash, url and message as they stand behind the sensors */
-export function extrasText(extras: Fact['extras']): string {
+function extrasText(extras: Fact['extras']): string {
   if (!extras) return ''
   let text = ''
   if (extras.geohash !== undefined) text += `&${extras.geohash}|`

@@ -26,7 +26,7 @@ export class PacketSlab {
 }
 
 /** A block on loan: `bytes[0, length)` is the packet until release(). */
-export class PacketLease {
+class PacketLease {
   length = 0
   leased = false
   constructor(

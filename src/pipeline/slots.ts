@@ -16,7 +16,7 @@ import {
   tokenMs,
 } from './text'
 
-export const KEPT_STATES = 8
+const KEPT_STATES = 8
 const ZERO = 0x30
 /** the row a late frame is worked out in, never kept */
 const SCRATCH = KEPT_STATES

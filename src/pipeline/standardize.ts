@@ -51,8 +51,8 @@ interface Stamp {
   readonly ms: number
 }
 
-export const DEFAULT_PRECISION = 4
-export const UNASSIGNED = 4_294_967_295
+const DEFAULT_PRECISION = 4
+const UNASSIGNED = 4_294_967_295
 const LARGEST_WIRE_TIME = 2 ** 48
 const FIXED_POINT_LIMIT = 2 ** 63
 const NONE: readonly RefusedAttributeRow[] = Object.freeze([])
@@ -90,7 +90,7 @@ const inFixedPoint = (value: number, precision: number): boolean =>
   Math.abs(value) * 10 ** precision < FIXED_POINT_LIMIT
 
 /** Whether a value survives fixed point with this precision: in range, and not off by more than D3 allows. */
-export const fitsFixedPoint = (value: number, precision: number): boolean => value === 0 || survives(value, precision)
+const fitsFixedPoint = (value: number, precision: number): boolean => value === 0 || survives(value, precision)
 
 /** The same, also trying the prefixed codes of the canonical unit that the wire may use instead. */
 export function fitsWire(value: number, unit: string, precision: number): boolean {

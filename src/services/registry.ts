@@ -95,7 +95,7 @@ export function equip(manager: ServiceManager, maker: PluginMaker): void {
 }
 
 /** Names of every plugin that a manager can make, built-in or not. */
-export const knownPlugins = (manager: ServiceManager): string[] => Object.keys(makers.get(manager)?.table ?? {})
+const knownPlugins = (manager: ServiceManager): string[] => Object.keys(makers.get(manager)?.table ?? {})
 
 /**
  * The service of a plugin, mounted on the node's service manager and, with `load`, loaded. One that is mounted already is

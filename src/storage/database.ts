@@ -75,7 +75,7 @@ export interface DatabaseStatus {
 }
 
 /** D5: a window takes 32 k packets or 6 MB, whichever comes first */
-export const WINDOW_PACKETS = 32_768
+const WINDOW_PACKETS = 32_768
 export const WINDOW_BYTES = 6 * 1024 * 1024
 const HEAP_BYTES = 48 * 1024 * 1024
 /** a worker that is too large already when it is new is not replaced over and over */

@@ -115,7 +115,7 @@ export const clampLimit = (limit: number | undefined, fallback: number): number 
   Math.min(500, Math.max(1, whole('limit', limit ?? fallback)))
 
 export const MAX_BUCKETS = 1000
-export const BUCKETS = 200
+const BUCKETS = 200
 
 export const clampBuckets = (buckets: number | undefined): number =>
   Math.min(MAX_BUCKETS, Math.max(1, whole('buckets', buckets ?? BUCKETS)))

@@ -8,7 +8,7 @@
 import type { OutFile } from './output-file'
 import { encodeRecord, varint } from './sqliterecord'
 
-export const PAGE = 4096
+const PAGE = 4096
 const HEAD = 100
 /** SQLite locks bytes of this page and never stores anything there */
 const LOCKED_PAGE = 0x4000_0000 / PAGE + 1

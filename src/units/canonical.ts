@@ -17,7 +17,7 @@ const ORDER = ['kg', 'm', 's', 'A', 'K', 'mol', 'cd', 'rad', 'bit']
 const NAMED = 'K Pa m kg s A V Ohm W J N mol cd lx lm C F S Wb T H rad sr bit'.split(' ')
 
 /** One text per dimension, whatever the order of its symbols. */
-export const dimensionKey = (q: Quantity): string =>
+const dimensionKey = (q: Quantity): string =>
   [...q.dims]
     .map(([name, e]) => `${name} ${e}`)
     .sort()

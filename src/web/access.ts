@@ -23,7 +23,7 @@ export interface Login {
 }
 
 /** What a caller shows of itself; '' when nothing. */
-export function credentials({ headers }: IncomingMessage): string {
+function credentials({ headers }: IncomingMessage): string {
   const header = headers['x-admin-token']
   const given = (Array.isArray(header) ? header[0] : header)?.trim()
   return given || (/^Bearer +(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1] ?? '')

@@ -62,7 +62,7 @@ function bytesOf(asset: Asset, packed: boolean): Buffer {
   return bytes
 }
 
-export const errorBody = (error: OsError): object => ({
+const errorBody = (error: OsError): object => ({
   ok: false,
   error: TEXTS[error.code] ?? maskText(error.message),
   code: error.code,

@@ -14,7 +14,7 @@ import { displayedReading, wantsDisplay } from './display-units'
 import { addressKey } from './login-throttle'
 import type { Call } from './route'
 
-export const EVENT_KINDS = ['readings', 'links', 'jobs'] as const
+const EVENT_KINDS = ['readings', 'links', 'jobs'] as const
 type Kind = (typeof EVENT_KINDS)[number]
 
 const FLUSH_MS = 250

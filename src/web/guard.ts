@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
 import { OsError } from '../lib/errors'
 
-export const MAX_URL_CHARS = 8_192
+const MAX_URL_CHARS = 8_192
 export const MAX_BODY_BYTES = 1024 * 1024
 
 const CSP = [

@@ -57,7 +57,7 @@ export const job = {
 }
 
 const device = v.strictObject({ device_id: text, last_seen: seconds, packet_count: whole })
-export const packet = v.strictObject({
+const packet = v.strictObject({
   packet_uuid: text,
   device_id: text,
   device_status: text,
@@ -65,7 +65,7 @@ export const packet = v.strictObject({
   payload_json: open,
   created_at: seconds,
 })
-export const sensor = {
+const sensor = {
   sensor_index: whole,
   sensor_id: text,
   sensor_status: text,

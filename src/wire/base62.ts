@@ -104,16 +104,9 @@ export function roundDecimals(x: number, digits: number): number {
   return even % 2 === 0 ? Math.sign(x) * Number(cut) : up
 }
 
-const one = new Float64Array(1)
-
-/** Writes the integer n (any double that is an integer and fits 64 bits) at `at`, up to 12 bytes, and returns the end. */
-export function writeBase62(out: Uint8Array, at: number, n: number): number {
-  one[0] = n
-  return writeBase62Of(out, at, one, 0)
-}
-
 /**
- * The same for `values[i]`: handing over the array keeps the number out of the heap. Hot path: about 10 ns for six
+ * Writes the integer `values[i]` (any double that is an integer and fits 64 bits) at `at`, up to 12 bytes, and returns the end.
+ * Handing over the array keeps the number out of the heap. Hot path: about 10 ns for six
  * digits, since they are counted before and written in place.
  */
 export function writeBase62Of(out: Uint8Array, at: number, values: Float64Array, i: number): number {
@@ -147,7 +140,7 @@ function writeSmall(out: Uint8Array, at: number, u: number): number {
 }
 
 /** Writes ASCII text at `at` and returns the end. */
-export function writeText(out: Uint8Array, at: number, text: string): number {
+function writeText(out: Uint8Array, at: number, text: string): number {
   for (let i = 0; i < text.length; i++) out[at++] = text.charCodeAt(i)
   return at
 }

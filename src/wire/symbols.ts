@@ -60,7 +60,7 @@ export const STATE_TOKENS: ReadonlyMap<string, string> = new Map([
 ])
 
 /** Token → state name in upper case. */
-export const STATE_NAMES: ReadonlyMap<string, string> = new Map(
+const STATE_NAMES: ReadonlyMap<string, string> = new Map(
   [...STATE_TOKENS].map(([name, token]) => [token, name.toUpperCase()]),
 )
 

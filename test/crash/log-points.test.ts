@@ -2,8 +2,8 @@
 // damaged start included, and checks the next start (R1). What was not synced is lost, or half there, or there as zeros.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../src/lib/clock'
 import { FlashLog } from '../../src/log'
+import { ManualClock } from '../lib/manual'
 import { factOf, LOCAL, ManualTimers } from '../unit/log/helpers'
 import { MemFiles, PowerCut } from '../unit/log/memfiles'
 

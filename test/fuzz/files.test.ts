@@ -6,7 +6,6 @@ import { defaultText } from '../../src/config'
 import { parseDocument } from '../../src/config/document'
 import { interpret, type Schema } from '../../src/config/read'
 import { baseSchema } from '../../src/config/schema'
-import { ManualClock } from '../../src/lib/clock'
 import { checkRecord, decodeRecord } from '../../src/log/decode'
 import { RecordEncoder } from '../../src/log/encode'
 import { decodeHeader, encodeHeader, findRecord } from '../../src/log/segment'
@@ -19,6 +18,7 @@ import { SecureSessions } from '../../src/protocol/secure/sessions'
 import { wireUnits } from '../../src/units/wire'
 import { crc32c } from '../../src/wire/crc'
 import { sealFrame, writeHeader } from '../../src/wire/frame'
+import { ManualClock } from '../lib/manual'
 import { MemFiles } from '../unit/log/memfiles'
 import { fuzz } from './harness'
 import { type Random, repeated } from './mutate'
@@ -350,7 +350,6 @@ fuzz({
     written(b => records.bootRecord(b, 0, 1, 1, T0, 'unknown', { stop: true, version: '1' })),
     written(b => records.clock(b, 0, 2, 1, T0, 'synced', { trueWallMs: T0, offsetMs: 5, source: 's' })),
     written(b => records.cursor(b, 0, 3, 1, T0, 'synced', 'uplink', 77)),
-    written(b => records.identity(b, 0, 4, 1, T0, 'synced', '{"device_id":"a"}')),
     encodeHeader({ boot: 3, base: 1, previousLast: 0, created: T0, snapshot: {} as never }),
   ],
   words: [Uint8Array.of(0xc5), Uint8Array.of(0xc5, 0x24, 0, 0)],

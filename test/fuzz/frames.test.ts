@@ -1,7 +1,6 @@
 // Data frames from anybody: the gateway's receiver in both dialects, fusion, and what follows from a decoded fact: the log's
 // record of it, and the frame it is forwarded in.
 import assert from 'node:assert/strict'
-import { ManualClock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
 import { checkRecord, decodeRecord } from '../../src/log/decode'
 import { RecordEncoder } from '../../src/log/encode'
@@ -16,6 +15,7 @@ import { wireUnits } from '../../src/units/wire'
 import { deriveSessionKey } from '../../src/wire/cipher'
 import { isSecure } from '../../src/wire/commands'
 import { FRAME_OVERHEAD, readHeader, sealFrame, writeHeader } from '../../src/wire/frame'
+import { ManualClock } from '../lib/manual'
 import { examples, fuzz, vectors } from './harness'
 import { type Random, repeated } from './mutate'
 

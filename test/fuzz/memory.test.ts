@@ -4,11 +4,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { ManualClock } from '../../src/lib/clock'
 import { Fusion } from '../../src/pipeline/fuse'
 import { Receiver } from '../../src/pipeline/receiver'
 import { wireUnits } from '../../src/units/wire'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../src/wire/frame'
+import { ManualClock } from '../lib/manual'
 
 setFlagsFromString('--expose-gc')
 const gc = runInNewContext('gc') as () => void

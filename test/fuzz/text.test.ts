@@ -1,8 +1,7 @@
 // Texts: Base62 numbers, compressed facts in both dialects, units, and packets on a serial line.
 import assert from 'node:assert/strict'
-import { ManualClock } from '../../src/lib/clock'
 import { Engine } from '../../src/pipeline/compress'
-import { dictToFact, factToDict } from '../../src/pipeline/fact'
+import { factToDict } from '../../src/pipeline/fact'
 import { Fusion } from '../../src/pipeline/fuse'
 import { decodeUnit, encodeUnit } from '../../src/pipeline/unittext'
 import { resolve, resolveList } from '../../src/units/canonical'
@@ -17,6 +16,8 @@ import {
 } from '../../src/wire/base62'
 import { frameSerial, unframeSerial } from '../../src/wire/serial'
 import { UNIT_NAMES, UNIT_TOKENS } from '../../src/wire/symbols'
+import { ManualClock } from '../lib/manual'
+import { dictToFact } from '../lib/packets'
 import { fuzz, vectors } from './harness'
 import { repeated } from './mutate'
 

@@ -6,7 +6,16 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { afterEach, test } from 'node:test'
 import { RECEIVE_BUFFER } from '../../drivers/can/signals/signal-options'
 import { AGAIN, NO_BUFFERS, READABLE } from '../../src/native'
-import { CAN_BATCH, CAN_EFF, CAN_ERR, CAN_ERR_ALL, CANFD_BRS, CANFD_FDF, CanFrames, CanRaw } from '../../src/native/can'
+import {
+  CAN_BATCH,
+  CAN_EFF,
+  CAN_EFF_MASK,
+  CAN_ERR,
+  CANFD_BRS,
+  CANFD_FDF,
+  CanFrames,
+  CanRaw,
+} from '../../src/native/can'
 import { canLink } from '../../src/native/can-link'
 import { listening } from '../lib/can'
 import { until } from '../lib/gateway'
@@ -109,7 +118,7 @@ inTheRig(() => {
   })
 
   test('error frames are heard by who asks for them', async () => {
-    const { heard } = listen('vcan0', { filters: [], errorMask: CAN_ERR_ALL })
+    const { heard } = listen('vcan0', { filters: [], errorMask: CAN_EFF_MASK })
     const busOff = listen('vcan0', { filters: [], errorMask: 0x40 })
     send('20000004#0008000000006080') // controller problem: receiver error passive, counters 96 and 128
     send('20000040#0000000000000000') // bus-off

@@ -50,13 +50,13 @@ export const field = (start: number, bits: number, bigEndian: boolean): BitField
 export const bytesOf = ({ from, bits }: BitField): number => (from + bits + 7) >>> 3
 
 /** The upper bits of a field, above the lower 32; 0 for a short one. */
-export function upper(data: Uint8Array, { from, bits, bigEndian }: BitField): number {
+function upper(data: Uint8Array, { from, bits, bigEndian }: BitField): number {
   if (bits <= 32) return 0
   return bigEndian ? big(data, from, bits - 32) : little(data, from + 32, bits - 32)
 }
 
 /** The lower 32 bits of a field, or all of a shorter one. */
-export function lower(data: Uint8Array, { from, bits, bigEndian }: BitField): number {
+function lower(data: Uint8Array, { from, bits, bigEndian }: BitField): number {
   const count = Math.min(bits, 32)
   return bigEndian ? big(data, from + bits - count, count) : little(data, from, count)
 }

@@ -13,7 +13,7 @@ import type { Dbc, DbcMessage, DbcSignal } from './model'
 import type { CanSourceOptions } from './signal-options'
 
 /** one group is one record and, where it fits, one packet */
-export const MAX_CHANNELS = 512
+const MAX_CHANNELS = 512
 
 export interface PlannedMessage {
   readonly message: DbcMessage

@@ -7,7 +7,7 @@ import type { CommandContext, Via } from '../context'
 import type { Paint, Verb } from '../verb'
 
 /** The same shape from the files alone. */
-export async function statusOfFiles({ config, log, version }: CommandContext): Promise<GatewayStatus> {
+async function statusOfFiles({ config, log, version }: CommandContext): Promise<GatewayStatus> {
   return {
     version,
     role: 'none',

@@ -35,12 +35,7 @@ export interface LinkAsOpened {
  * The options that the driver of a link of `config` gets, with its defaults and what physical_config says of the bus. Throws
  * NO_DRIVER, CONFIG_INVALID.
  */
-export async function linkOptions(
-  given: Entry,
-  listens: boolean,
-  config: Config,
-  registry: Registry,
-): Promise<unknown> {
+async function linkOptions(given: Entry, listens: boolean, config: Config, registry: Registry): Promise<unknown> {
   const buses = config.RESOURCES.physical_config as Record<string, unknown>
   const entry = given.medium === undefined ? given : withHardware(bus => buses[bus], { ...given, medium: given.medium })
   const { name, type, medium, ...rest } = entry

@@ -51,7 +51,7 @@ const marksPath = (dataDir: string): string => join(dataDir, 'starts.json')
 export const fingerprintOf = (...parts: readonly string[]): string =>
   createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 16)
 
-export function bootId(): string | null {
+function bootId(): string | null {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
   } catch {

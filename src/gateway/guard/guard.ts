@@ -22,7 +22,7 @@ import {
 import { type Notifier, noNotifier } from './sdnotify'
 
 export const EXIT_CRASHED = 70
-export const EXIT_STALLED = 71
+const EXIT_STALLED = 71
 
 /** What main knows of the process and its surroundings. */
 export interface Supervision {

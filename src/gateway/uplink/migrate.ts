@@ -3,7 +3,7 @@
 // that refuses when full would wait for them for ever.
 import type { FlashLog } from '../../log'
 
-export const SHARED_QUEUE = 'uplinks'
+const SHARED_QUEUE = 'uplinks'
 /** the gateway's own upstream keeps what it had for itself: the first real one gets everything that is still in the log */
 export const LOOPBACK_QUEUE = 'uplink:loopback'
 const OLD = 'uplink:'

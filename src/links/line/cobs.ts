@@ -8,7 +8,7 @@ const CRC_SIZE = 2
 const LONGEST_RUN = 254
 
 /** Bytes of the frame around a packet of `size` bytes, at most. */
-export const cobsSize = (size: number): number => size + CRC_SIZE + Math.floor((size + CRC_SIZE) / LONGEST_RUN) + 3
+const cobsSize = (size: number): number => size + CRC_SIZE + Math.floor((size + CRC_SIZE) / LONGEST_RUN) + 3
 
 /** One packet with its frame, in a new buffer. */
 export function frameCobs(packet: Uint8Array): Uint8Array {

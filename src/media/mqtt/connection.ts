@@ -44,7 +44,7 @@ interface Inside {
 const READ_VERSION = '5.16.0'
 
 /** Throws NO_DRIVER for another version of mqtt.js: without the patches below it acknowledges packets before they are in the log. */
-export function checkClient(version: string): void {
+function checkClient(version: string): void {
   if (version === READ_VERSION) return
   throw new OsError('NO_DRIVER', `MQTT needs mqtt.js ${READ_VERSION}, this build has ${version}`, {
     hint: 'take a released os-node, or build it from its package-lock.json',

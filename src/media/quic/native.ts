@@ -104,7 +104,6 @@ export interface Quiche {
 
 /** Header.ty of the packet that opens a connection */
 export const INITIAL = 0
-export const SHUTDOWN = { read: 0, write: 1 } as const
 
 const loaded = new Map<string, Quiche | OsError>()
 

@@ -13,7 +13,7 @@ export const ALPN = 'os-node'
 /** largest UDP payload sent and taken: fits the common paths without fragments (QUIC never fragments) */
 export const UDP_PAYLOAD = 1350
 /** datagrams that wait for the congestion window, and received ones that wait for their reader */
-export const DATAGRAM_QUEUE = 1024
+const DATAGRAM_QUEUE = 1024
 /** bytes a peer may have under way on its stream */
 const STREAM_WINDOW = 256 * 1024
 /** streams a peer may open: one as X29 has it; one for each packet where the peer takes no datagrams */

@@ -15,7 +15,7 @@ export const tlsSettings = (value: TlsValue | undefined): TlsSettings | null => 
 export type ReadText = (path: string) => string
 /** PEM files are a few KB */
 const MOST_BYTES = 1024 * 1024
-export const readPem: ReadText = file => readRegular(file, MOST_BYTES).toString('utf8')
+const readPem: ReadText = file => readRegular(file, MOST_BYTES).toString('utf8')
 
 /** What the files hold, as node:tls takes it. */
 export interface TlsMaterial {

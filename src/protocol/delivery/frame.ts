@@ -10,9 +10,9 @@ import { crc16 } from '../../wire/crc'
 import { ByteReader, ByteWriter } from '../../wire/cursor'
 import { DELIVERY_FRAME } from '../control'
 
-export const FRAME_HEAD = 14
+const FRAME_HEAD = 14
 /** bytes around n packets: 16 + 2n */
-export const FRAME_OVERHEAD = 16
+const FRAME_OVERHEAD = 16
 /** what one packet loses to the envelope: the largest packet on a probed link is the medium's less this */
 export const ENVELOPE = 18
 export const ANSWER_SIZE = 17

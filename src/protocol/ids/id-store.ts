@@ -32,16 +32,6 @@ export interface IdStore {
   close(): void
 }
 
-/** Keeps nothing. */
-export const memoryIdStore = (): IdStore => ({
-  load: () => [].values(),
-  append: () => undefined,
-  commit: () => Promise.resolve(),
-  checkpoint: () => Promise.resolve(),
-  checkpointNow: () => undefined,
-  close: () => undefined,
-})
-
 /** a journal smaller than this is never worth a checkpoint */
 const SMALL_JOURNAL = 256 * 1024
 /** pending lines are written when they are this many bytes, or at the end of the current turn */

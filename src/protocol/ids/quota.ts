@@ -18,7 +18,7 @@ import type { IdAllocator } from './allocator'
 import { deviceKey } from './devicekey'
 import type { Asker, IdSource } from './service'
 
-export const OFFER_SECONDS = 600
+const OFFER_SECONDS = 600
 /** ids of an unproved address, and of a proved one */
 const UNPROVED_IDS = 64
 const PROVED_IDS = 4096

@@ -25,7 +25,7 @@ export type SessionState =
 
 export const INITIAL: SessionState = { kind: 'INIT' }
 
-export const pendingOf = (state: SessionState): PendingKey | null => (state.kind === 'INIT' ? null : state.pending)
+const pendingOf = (state: SessionState): PendingKey | null => (state.kind === 'INIT' ? null : state.pending)
 
 export const keyOf = (state: SessionState): Uint8Array | null =>
   state.kind === 'DICT_READY' || state.kind === 'SECURE' ? state.key : null

@@ -41,7 +41,7 @@ const ISSUE = v.object({
 })
 export type Issue = v.InferOutput<typeof ISSUE>
 
-export const idOf = (kind: Kind, resource: string): string =>
+const idOf = (kind: Kind, resource: string): string =>
   createHash('sha256').update(`${kind}\0${resource}`).digest('hex').slice(0, 8)
 
 export class IssueBook {

@@ -19,9 +19,8 @@ import {
   renderSection,
   unregisterDisplayProvider,
 } from '../../../src/index'
-import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
-import { ManualTimers } from '../../../src/lib/timers'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 
 class Fixed extends DisplayProvider {
   asked = 0

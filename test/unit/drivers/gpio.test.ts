@@ -8,12 +8,11 @@ import { gpioOptions } from '../../../drivers/gpio/gpio-options'
 import { GpioSource } from '../../../drivers/gpio/gpio-source'
 import type { GpioWorld } from '../../../drivers/gpio/lines'
 import { settleOutputs } from '../../../drivers/gpio/safe'
-import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/lib/timers'
 import { checkOptions } from '../../../src/links/driver-options'
 import type { EdgeHandler, GpioLines, LinesOptions } from '../../../src/native/gpio'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 import { prng } from '../../lib/random'
 
 const S = 1e9

@@ -18,15 +18,15 @@ import { type TestContext, test } from 'node:test'
 import type { HostEnvironment } from '../../../drivers/host/environment'
 import { createHostSource, defaultSources, HOST_TYPES, type HostType, hostSources } from '../../../drivers/host/index'
 import { isGone, SlowFiles } from '../../../drivers/host/slow'
-import { ManualClock, systemClock } from '../../../src/lib/clock'
+import { systemClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/lib/timers'
 import type { OpenableEvents, Source, SourceReading } from '../../../src/links/contracts'
 import { Supervisor } from '../../../src/links/supervisor'
 import { nativeOrNull } from '../../../src/native'
 import { until } from '../../lib/gateway'
 import { HangingFile, heldClock } from '../../lib/hanging'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 
 const events: OpenableEvents = { lost: () => undefined, degraded: () => undefined }
 

@@ -8,7 +8,6 @@ import { type TestContext, test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import { Gateway } from '../../../src/gateway/gateway'
 import { statusLine } from '../../../src/gateway/guard/status-line'
-import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import { Registry } from '../../../src/links/registry'
 import type { Fact } from '../../../src/pipeline/fact'
@@ -18,6 +17,7 @@ import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 import { ByteWriter } from '../../../src/wire/cursor'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../../src/wire/frame'
+import { ManualClock } from '../../lib/manual'
 
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_000

@@ -9,10 +9,9 @@ import { Crashes } from '../../../src/gateway/guard/crashes'
 import { Progress } from '../../../src/gateway/guard/progress-token'
 import { memoryLimit, Resources, type Sample } from '../../../src/gateway/guard/resources'
 import { makeNotifier, watchdogMs } from '../../../src/gateway/guard/sdnotify'
-import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/lib/timers'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 
 test('WATCHDOG_USEC counts for the process it names only', () => {
   assert.equal(watchdogMs({ WATCHDOG_USEC: '30000000' }, 7), 30_000)

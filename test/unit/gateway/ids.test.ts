@@ -9,7 +9,6 @@ import { ConfigStore } from '../../../src/config'
 import { Identity } from '../../../src/gateway/identity'
 import { GatewayIds, type PoolWish } from '../../../src/gateway/ids'
 import { UpstreamRequests } from '../../../src/gateway/uplink/requests'
-import { ManualClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { createLogger, type Logger } from '../../../src/lib/logger'
 import {
@@ -21,9 +20,9 @@ import {
 } from '../../../src/protocol/control'
 import { HandshakeManager } from '../../../src/protocol/handshake/manager'
 import { IdAllocator } from '../../../src/protocol/ids/allocator'
-import { memoryIdStore } from '../../../src/protocol/ids/id-store'
 import { NodeClock } from '../../../src/protocol/time'
 import { COMMAND } from '../../../src/wire/commands'
+import { ManualClock, memoryIdStore } from '../../lib/manual'
 
 const folders: string[] = []
 const running: UpstreamRequests[] = []

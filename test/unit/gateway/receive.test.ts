@@ -11,7 +11,6 @@ import { Receive, type ReceiveOptions } from '../../../src/gateway/receive/recei
 import { sourceAid } from '../../../src/gateway/receive/receiver-session'
 import { framed, KnownFrames, Replay, shaped } from '../../../src/gateway/receive/template-recovery'
 import { TimeReplies } from '../../../src/gateway/receive/time-replies'
-import { ManualClock } from '../../../src/lib/clock'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
@@ -27,6 +26,7 @@ import { resolve } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
 import { ByteWriter } from '../../../src/wire/cursor'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../../src/wire/frame'
+import { ManualClock } from '../../lib/manual'
 
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_000

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ConfigStore, UplinkConfig } from '../../../src/config'
 import { receivingSessions, sendingSessions } from '../../../src/gateway/sessions'
-import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { NodeClock } from '../../../src/protocol/time'
+import { ManualClock } from '../../lib/manual'
 import { MemFiles } from '../log/memfiles'
 
 const security_settings = { secure_session_expire_seconds: 86_400, time_sync_threshold: 1e6, require_secure: false }

@@ -6,11 +6,10 @@ import { test } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import { Identity } from '../../../src/gateway/identity'
 import { Unkept } from '../../../src/gateway/unsaved'
-import { ManualClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/lib/timers'
 import { firstToken, storedToken } from '../../../src/services/users'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 import { systemError } from '../log/memfiles'
 
 function fixture() {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import { timeout, within } from '../../../src/lib/deadline'
-import { ManualTimers } from '../../../src/lib/timers'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 
 const pending = () => {
   let settle: { resolve: (value: string) => void; reject: (error: Error) => void } | undefined

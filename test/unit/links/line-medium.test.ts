@@ -1,10 +1,8 @@
 // A medium over a line: packets both ways whatever the chunks, silence that ends a frame, a cable that is pulled, an echo.
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/lib/timers'
 import type { Line } from '../../../src/links/contracts'
 import { frameCobs } from '../../../src/links/line/cobs'
 import { type LineFraming, LineMedium } from '../../../src/links/line/medium'
@@ -12,6 +10,7 @@ import { Link } from '../../../src/links/link'
 import { buildIdAssign, buildIdRequest, buildNack, buildPing, buildPong } from '../../../src/protocol/control'
 import { frameSerial } from '../../../src/wire/serial'
 import { LinePair, type LinePairOptions } from '../../lib/linepair'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 
 const FULL = Buffer.from(
   '3f010000000901018e23f14c00393b442e312e4159346a385577417c613e4b2e393a317c623e4b2e413a327cbc74b1',

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import {
   type DnsAnswer,
   HostResolver,
@@ -8,6 +7,7 @@ import {
   hostPort,
   literalAddress,
 } from '../../../src/links/resolve'
+import { ManualClock } from '../../lib/manual'
 
 type Zone = Record<string, DnsAnswer[]>
 

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/lib/timers'
 import type { LinkCounters, Openable, OpenableEvents, Source, SourceReading } from '../../../src/links/contracts'
 import { Supervisor, type SupervisorOptions } from '../../../src/links/supervisor'
 import { MissingLink } from '../../../src/links/unavailable-link'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 
 class FakeThing implements Openable {
   readonly counters: LinkCounters = { rx: 0, tx: 0, errors: 0 }

@@ -82,7 +82,6 @@ test('every kind comes back', () => {
     seq: 2 ** 50,
   })
   assert.deepEqual(round(encoder.cursor(b, 0, 1, 0, 0, 'synced', 'tid', 7, true)).counter, { name: 'tid', value: 7 })
-  assert.deepEqual(round(encoder.identity(b, 0, 1, 0, 0, 'synced', '{"aid":7}')).identity, { aid: 7 })
   const totals = { damaged: 1, torn: 2, dropped: 3, overflow: 2 ** 41 }
   const ranges = [{ reason: 'overflow' as const, from: 5, to: 2 ** 40, records: 9 }]
   assert.deepEqual(round(encoder.loss(b, 0, 1, 0, 0, 'synced', totals, ranges)).loss, { totals, ranges })

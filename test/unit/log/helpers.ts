@@ -1,7 +1,7 @@
-import { ManualClock } from '../../../src/lib/clock'
 import type { FlashLogOptions, LogRecord, Timers } from '../../../src/log'
 import { FlashLog } from '../../../src/log'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
+import { ManualClock } from '../../lib/manual'
 import { MemFiles } from './memfiles'
 
 export const DIR = '/log'

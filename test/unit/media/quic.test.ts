@@ -4,7 +4,7 @@ import { createSocket } from 'node:dgram'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, type TestContext, test } from 'node:test'
-import { ManualClock, systemClock } from '../../../src/lib/clock'
+import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { DriverContext, OpenableEvents } from '../../../src/links/contracts'
 import { createQuic, QuicListener, QuicSender } from '../../../src/media/quic'
@@ -14,6 +14,7 @@ import { QuicStreams } from '../../../src/media/quic/stream'
 import { makeCerts } from '../../lib/certs'
 import { freeUdpPort, removeDir, root, tempDir, until as waitUntil } from '../../lib/gateway'
 import { LossyProxy } from '../../lib/lossy'
+import { ManualClock } from '../../lib/manual'
 
 const dir = tempDir()
 after(() => removeDir(dir))

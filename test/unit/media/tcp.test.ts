@@ -3,7 +3,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { after, before, type TestContext, test } from 'node:test'
-import { ManualClock, systemClock } from '../../../src/lib/clock'
+import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import type { OpenableEvents, PacketOrigin } from '../../../src/links/contracts'
 import { HostResolver } from '../../../src/links/resolve'
@@ -11,6 +11,7 @@ import { createTcp, TcpListener, TcpSender, tcpDriver } from '../../../src/media
 import { buildProbe, buildProbeReply } from '../../../src/protocol/delivery/frame'
 import { type Certs, makeCerts } from '../../lib/certs'
 import { removeDir, tempDir, until as waitUntil } from '../../lib/gateway'
+import { ManualClock } from '../../lib/manual'
 
 const context = { clock: systemClock, logger: silentLogger }
 const quiet: OpenableEvents = { lost: () => undefined, degraded: () => undefined }

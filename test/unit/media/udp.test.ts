@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram'
 import { existsSync, readdirSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { type TestContext, test } from 'node:test'
-import { ManualClock, systemClock } from '../../../src/lib/clock'
+import { systemClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import type { Medium, OpenableEvents } from '../../../src/links/contracts'
@@ -11,6 +11,7 @@ import { HostResolver } from '../../../src/links/resolve'
 import { Supervisor } from '../../../src/links/supervisor'
 import { createUdp, request, UdpListener, UdpSender, udpDriver } from '../../../src/media/udp'
 import { until as waitUntil } from '../../lib/gateway'
+import { ManualClock } from '../../lib/manual'
 
 const context = { clock: systemClock, logger: silentLogger }
 const hasIPv6 = Object.values(networkInterfaces()).some(list => list?.some(a => a.address === '::1'))

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { Node, type NodeOptions } from '../../../src/index'
-import { ManualClock } from '../../../src/lib/clock'
 import type { Reading } from '../../../src/pipeline/fact'
+import { ManualClock } from '../../lib/manual'
 
 export const ROWS: readonly Reading[] = [
   ['T1', 'OK', 21.5, 'Cel'],

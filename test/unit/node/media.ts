@@ -4,10 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { ConfigStore } from '../../../src/config'
-import { ManualClock } from '../../../src/lib/clock'
-import { ManualTimers } from '../../../src/lib/timers'
 import type { DriverContext, Medium, MediumDriver, OpenableEvents } from '../../../src/links/contracts'
 import { Registry } from '../../../src/links/registry'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 
 export class FakeMedium implements Medium {
   readonly counters = { rx: 0, tx: 0, errors: 0 }

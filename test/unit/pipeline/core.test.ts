@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import { Engine } from '../../../src/pipeline/compress'
 import type { Core } from '../../../src/pipeline/core'
 import type { Reading } from '../../../src/pipeline/fact'
@@ -8,6 +7,7 @@ import { Fusion } from '../../../src/pipeline/fuse'
 import { createPureCore } from '../../../src/pipeline/pycore'
 import { PacketPool } from '../../../src/pipeline/slab'
 import type { DiffPolicy } from '../../../src/pipeline/templates'
+import { ManualClock } from '../../lib/manual'
 import { random, resolver, units } from './units'
 
 const T0 = 1_710_000_000_000

@@ -1,11 +1,12 @@
 // The model behind the property tests of DIFF (R10): senders with changing devices, a link that loses, doubles and holds
 // packets back, and a receiver that may be started anew. Every fact sent is kept; whatever is decoded must be one of them.
-import { ManualClock } from '../../../src/lib/clock'
-import { dictToFact, type Fact, type SensorFact } from '../../../src/pipeline/fact'
+import type { Fact, SensorFact } from '../../../src/pipeline/fact'
 import { type DecodedPacket, Fusion } from '../../../src/pipeline/fuse'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { type EncodedFrame, UplinkEncoder } from '../../../src/pipeline/sender'
 import { baseCommand } from '../../../src/wire/commands'
+import { ManualClock } from '../../lib/manual'
+import { dictToFact } from '../../lib/packets'
 import { MemFiles } from '../log/memfiles'
 import { difference, partialDifference } from './difference'
 import { random, units } from './units'

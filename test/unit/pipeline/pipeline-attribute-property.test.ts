@@ -3,7 +3,6 @@
 // Long: 200,000 facts
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import { Engine } from '../../../src/pipeline/compress'
 import type { Core } from '../../../src/pipeline/core'
 import type { Reading } from '../../../src/pipeline/fact'
@@ -15,6 +14,7 @@ import { Standardizer } from '../../../src/pipeline/standardize'
 import { attributeUnits } from '../../../src/units/attribute'
 import { attributeKeys } from '../../../src/units/attribute-conversions'
 import { roundHalfEven } from '../../../src/wire/base62'
+import { ManualClock } from '../../lib/manual'
 import { rounds } from '../../lib/random'
 import { random } from './units'
 

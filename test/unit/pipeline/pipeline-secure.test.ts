@@ -2,7 +2,6 @@
 // takes the right one, or none, and never a wrong value (R10).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
 import { type Received, Receiver } from '../../../src/pipeline/receiver'
@@ -10,6 +9,7 @@ import { OPENER_TID, UplinkEncoder } from '../../../src/pipeline/sender'
 import { deriveSessionKey, xorPayload } from '../../../src/wire/cipher'
 import { baseCommand, isSecure } from '../../../src/wire/commands'
 import { crc8 } from '../../../src/wire/crc'
+import { ManualClock } from '../../lib/manual'
 import { peerFrame } from '../../lib/peer'
 import { random, units } from './units'
 

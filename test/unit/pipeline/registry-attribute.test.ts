@@ -5,13 +5,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import type { Reading } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
 import { createPureCore } from '../../../src/pipeline/pycore'
 import { attributeUnits } from '../../../src/units/attribute'
 import { resolve, resolveList } from '../../../src/units/canonical'
 import { wireUnits } from '../../../src/units/wire'
+import { ManualClock } from '../../lib/manual'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-registry-'))
 after(() => rmSync(root, { recursive: true, force: true }))

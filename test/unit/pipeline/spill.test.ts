@@ -2,11 +2,11 @@
 // clean stops too; what is damaged or missing costs a FULL, never a wrong value; memory and files keep their bounds.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import type { Fact } from '../../../src/pipeline/fact'
 import { type Received, Receiver, type ReceiverOptions } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { Spill } from '../../../src/pipeline/spill'
+import { ManualClock } from '../../lib/manual'
 import { MemFiles } from '../log/memfiles'
 import { random, units } from './units'
 

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import type { OsError } from '../../../src/lib/errors'
 import { Engine } from '../../../src/pipeline/compress'
 import { fitsWire, Standardizer } from '../../../src/pipeline/standardize'
 import { wireUnits } from '../../../src/units/wire'
+import { ManualClock } from '../../lib/manual'
 
 const folder = mkdtempSync(join(tmpdir(), 'os-node-standardize-'))
 after(() => rmSync(folder, { recursive: true, force: true }))

@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
@@ -22,6 +21,7 @@ import { COMMAND, type CommandName } from '../../../src/wire/commands'
 import { crc8 } from '../../../src/wire/crc'
 import { ByteWriter } from '../../../src/wire/cursor'
 import { readHeader, sealFrame, writeHeader } from '../../../src/wire/frame'
+import { ManualClock } from '../../lib/manual'
 
 const page = readFileSync(join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'docs/protocol.md'), 'utf8')
 const hex = (b: Uint8Array): string => Buffer.from(b).toString('hex')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import { NodeClock, type NodeClockOptions, type TimeStep } from '../../../src/protocol/time'
+import { ManualClock } from '../../lib/manual'
 
 const BUILD = Date.UTC(2026, 0, 1)
 const TRUE = Date.UTC(2026, 10, 21)

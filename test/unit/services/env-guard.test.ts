@@ -9,10 +9,10 @@ import { BUILTIN_REMEDIES, remedyFor } from '../../../src/checks/remedies'
 import type { LinkStatus } from '../../../src/gateway/status'
 import { ERRORS, OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
-import { ManualTimers } from '../../../src/lib/timers'
 import type { PluginHost } from '../../../src/services'
 import { EnvGuardService } from '../../../src/services/env-guard'
 import type { Issue } from '../../../src/services/env-guard/issues'
+import { ManualTimers } from '../../lib/manual'
 import { configIn, FakeGateway, hostFor, io, tempDir } from './fake'
 
 const down = (reason: string, hint = ''): LinkStatus => ({ state: 'down', reason, hint }) as LinkStatus

@@ -6,12 +6,12 @@ import type { TestContext } from 'node:test'
 import { ConfigStore } from '../../../src/config'
 import type { FactEvent, LinkEvent, PacketEvent, SentEvent } from '../../../src/gateway/events'
 import type { GatewayStatus } from '../../../src/gateway/status'
-import { ManualClock } from '../../../src/lib/clock'
 import { realFiles } from '../../../src/lib/files'
 import { createLogger } from '../../../src/lib/logger'
 import { readable } from '../../../src/protocol/secure/readable'
 import type { GatewayAccess, PluginHost, PluginNode } from '../../../src/services'
 import { pluginFragments, pluginSettings } from '../../../src/services'
+import { ManualClock } from '../../lib/manual'
 
 export function tempDir(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), 'os-services-'))

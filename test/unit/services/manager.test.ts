@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
-import { ManualTimers } from '../../../src/lib/timers'
 import { ServiceManager } from '../../../src/services'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 import { configIn, io, tempDir } from './fake'
 
 test('mount, get, load, start and stop; autoLoad is called once', async () => {

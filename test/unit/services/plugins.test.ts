@@ -3,14 +3,13 @@ import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { ConfigStore } from '../../../src/config'
-import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { realFiles } from '../../../src/lib/files'
-import { ManualTimers } from '../../../src/lib/timers'
 import { httpPlugins, type PluginDefinition, Plugins, type PluginTable, ServiceManager } from '../../../src/services'
 import { StartMarks } from '../../../src/services/third-party'
 import { distrust } from '../../../src/services/trusted'
 import { until } from '../../lib/gateway'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 import { configIn, FakeGateway, FakeNode, io, lines, logger, tempDir } from './fake'
 
 interface Made {

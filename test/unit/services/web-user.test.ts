@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
 import { GatewayWeb, LocalWeb } from '../../../src/services'
 import { UserStore } from '../../../src/services/users'
 import { WebUserService } from '../../../src/services/web-user'
 import type { ServerLike } from '../../../src/services/web-user/service'
+import { ManualClock } from '../../lib/manual'
 import { configIn, FakeGateway, hostFor, io, tempDir } from './fake'
 
 /** ports that are in use */

@@ -4,10 +4,9 @@ import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
 import { DisplayProvider, DisplayRegistry, RegistryReader, type SectionReader } from '../../../src/display'
 import { Node, registerDisplayProvider, TerminalUi, unregisterDisplayProvider } from '../../../src/index'
-import { ManualClock } from '../../../src/lib/clock'
 import { OsError } from '../../../src/lib/errors'
-import { ManualTimers } from '../../../src/lib/timers'
 import { type TerminalPorts, tuiPlugin, tuiSettings } from '../../../src/tui'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 import { Vt } from '../../lib/vt'
 
 class Counter extends DisplayProvider {

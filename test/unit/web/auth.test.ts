@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
 import { Access } from '../../../src/web/access'
 import { hashToken, makeToken, TokenVerifier, verifyToken } from '../../../src/web/auth'
 import { addressKey, TokenGate } from '../../../src/web/login-throttle'
 import { Sessions } from '../../../src/web/sessions'
+import { ManualClock } from '../../lib/manual'
 
 test('S3: tokens are 256 random bits and no two hashes are the same', async () => {
   const [a, b] = [makeToken(), makeToken()]

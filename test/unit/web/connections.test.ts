@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
-import { ManualClock } from '../../../src/lib/clock'
-import { ManualTimers } from '../../../src/lib/timers'
 import { Connections } from '../../../src/web/connections'
+import { ManualClock, ManualTimers } from '../../lib/manual'
 
 let port = 1
 

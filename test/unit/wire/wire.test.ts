@@ -9,7 +9,7 @@ import {
   roundDecimals,
   roundHalfEven,
   unscale,
-  writeBase62,
+  writeBase62Of,
 } from '../../../src/wire/base62'
 import { baseCommand, COMMAND, commandName, isData, isSecure, secureCommand } from '../../../src/wire/commands'
 import { crc8, crc16, crc32c, crcBits } from '../../../src/wire/crc'
@@ -84,7 +84,7 @@ test('every integer is written, read and decoded the same by text and by buffer'
     let n = k < edges.length ? edges[k]! : Math.floor(next() * 2 ** (1 + next() * 62))
     if (next() < 0.5) n = -n
     const text = encodeInteger(n)
-    const end = writeBase62(out, 2, n)
+    const end = writeBase62Of(out, 2, Float64Array.of(n), 0)
     assert.equal(Buffer.from(out.subarray(2, end)).toString(), text)
     assert.equal(readBase62(out, 2, end), n === 0 ? 0 : n)
     assert.equal(decodeBase62(text, false), n === 0 ? 0 : n)

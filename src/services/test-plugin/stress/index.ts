@@ -69,7 +69,7 @@ export async function runStress(given: Partial<StressOptions>, parts: StressPart
 }
 
 /** The core a run takes. A name that was asked for must be built in; the configuration's falls back to the pure core. */
-export function activeCore(cores: CoreTable, requested: string | null, configured = 'pycore'): string {
+function activeCore(cores: CoreTable, requested: string | null, configured = 'pycore'): string {
   if (requested !== null) {
     coreMaker(cores, requested)
     return requested

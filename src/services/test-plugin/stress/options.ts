@@ -4,7 +4,7 @@ import type { OptionSpec } from '../../contract'
 import { OsError } from '../program'
 
 /** How far a packet goes: encoded only, decoded and compared in the process too, or over UDP on the loopback in between. */
-export const CHAIN_MODES = ['core', 'e2e_inproc', 'e2e_loopback'] as const
+const CHAIN_MODES = ['core', 'e2e_inproc', 'e2e_loopback'] as const
 export type ChainMode = (typeof CHAIN_MODES)[number]
 
 export interface StressOptions {
@@ -55,7 +55,7 @@ const BOUNDS = {
 } as const
 
 /** Bounds of one number, for the configuration and the command line too. */
-export const boundsOf = (name: keyof typeof BOUNDS): { min: number; max: number } => ({
+const boundsOf = (name: keyof typeof BOUNDS): { min: number; max: number } => ({
   min: BOUNDS[name][0],
   max: BOUNDS[name][1],
 })

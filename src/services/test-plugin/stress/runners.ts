@@ -41,7 +41,7 @@ export interface RunnerOptions {
 }
 
 /** The shares, one after the other, in this thread. */
-export function runHere(shares: readonly Share[], { cores, onProgress }: Omit<RunnerOptions, 'script'>): Runner {
+function runHere(shares: readonly Share[], { cores, onProgress }: Omit<RunnerOptions, 'script'>): Runner {
   const stopping = new AbortController()
   const done = shares.map(() => 0)
   const prepared = Promise.all(
@@ -108,7 +108,7 @@ function runOn(peer: Peer, job: Job, onProgress: (done: number) => void): Runner
 }
 
 /** One share in a worker thread. */
-export function runThread(share: Share, { script, onProgress }: RunnerOptions): Runner {
+function runThread(share: Share, { script, onProgress }: RunnerOptions): Runner {
   const worker = new Worker(script, { workerData: { role: STRESS_ROLE }, stdout: false, stderr: false })
   const peer: Peer = {
     post: message => worker.postMessage(message),

@@ -5,10 +5,9 @@ import { advertisementSources, createBluetooth } from '../../../../drivers/bluet
 import { Adapter } from '../../../../drivers/bluetooth/adapter'
 import { sharedAdapter } from '../../../../drivers/bluetooth/adapters'
 import type { BleConnection, ConnectOptions, Radio, RadioEvents } from '../../../../drivers/bluetooth/radio'
-import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/lib/timers'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const PEER = 'a4:c1:38:8d:18:b2'
 

@@ -5,10 +5,10 @@ import { canDriver } from '../../../../drivers/can'
 import { canOptions } from '../../../../drivers/can/can-options'
 import { complaint, stateOf } from '../../../../drivers/can/errors'
 import { settingsOf } from '../../../../drivers/can/medium'
-import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 import { checkOptions } from '../../../../src/links/driver-options'
 import type { CanLink } from '../../../../src/native/can-link'
+import { ManualClock } from '../../../lib/manual'
 
 const make = (options: Record<string, unknown>) =>
   canDriver.create('bus', options, { clock: new ManualClock(0), logger: silentLogger })

@@ -3,10 +3,9 @@ import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { test } from 'node:test'
 import { CanPeer, type PeerSocket } from '../../../../drivers/can/peer'
-import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/lib/timers'
 import { AGAIN, NO_BUFFERS, READABLE, WRITABLE } from '../../../../src/native'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const ECOMM = 70
 const { ENETDOWN, EILSEQ } = constants.errno

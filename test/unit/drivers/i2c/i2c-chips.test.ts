@@ -7,12 +7,11 @@ import { test } from 'node:test'
 import { type Bus, refuseHeld } from '../../../../drivers/i2c/device'
 import { type I2cType, i2cSources } from '../../../../drivers/i2c/index'
 import { crcSht } from '../../../../drivers/i2c/sht3x'
-import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/lib/timers'
 import type { OpenableEvents } from '../../../../src/links/contracts'
 import { Supervisor } from '../../../../src/links/supervisor'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 type Model = (write: Uint8Array | null, read: Uint8Array | null) => void
 

@@ -7,10 +7,9 @@ import { type Feed, LatestSource, type Take } from '../../../../drivers/kit/late
 import { PolledSource } from '../../../../drivers/kit/polled-source'
 import { statusOf } from '../../../../drivers/kit/status'
 import { Deadband } from '../../../../src/gateway/intake/deadband'
-import { ManualClock } from '../../../../src/lib/clock'
-import { ManualTimers } from '../../../../src/lib/timers'
 import type { OpenableEvents } from '../../../../src/links/contracts'
 import { checkOptions } from '../../../../src/links/driver-options'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { prng } from '../../../lib/random'
 
 function heard(): { events: OpenableEvents; reasons: string[] } {

@@ -4,12 +4,11 @@ import { test } from 'node:test'
 import { lineSource, nmeaSource } from '../../../../drivers/lines'
 import { lineOptions, nmeaOptions } from '../../../../drivers/lines/line-options'
 import { createLineSource, createNmeaSource } from '../../../../drivers/lines/line-source'
-import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/lib/timers'
 import type { Source } from '../../../../src/links/contracts'
 import { checkOptions } from '../../../../src/links/driver-options'
 import { LinePair } from '../../../lib/linepair'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 interface World {
   source: Source

@@ -4,7 +4,7 @@
 import { type AirSettings, airtimeMs } from '../../../../drivers/lora/airtime'
 import type { Hardware, InputPin, OutputPin, Spi } from '../../../../drivers/lora/hardware'
 import { OsError } from '../../../../src/lib/errors'
-import type { ManualTimers } from '../../../../src/lib/timers'
+import type { ManualTimers } from '../../../lib/manual'
 
 export interface Sending {
   readonly from: number

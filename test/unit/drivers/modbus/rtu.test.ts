@@ -6,10 +6,9 @@ import { slaveSource } from '../../../../drivers/modbus/index'
 import { tcpSchema } from '../../../../drivers/modbus/modbus-options'
 import { RtuTransport } from '../../../../drivers/modbus/rtu'
 import { Membership } from '../../../../drivers/modbus/shared'
-import { ManualClock } from '../../../../src/lib/clock'
-import { ManualTimers } from '../../../../src/lib/timers'
 import type { Line, OpenableEvents, Source } from '../../../../src/links/contracts'
 import { checkOptions } from '../../../../src/links/driver-options'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const hex = (text: string): Uint8Array => Uint8Array.from(Buffer.from(text.replaceAll(' ', ''), 'hex'))
 

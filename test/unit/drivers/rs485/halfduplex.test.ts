@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HalfDuplexLine, type Wire } from '../../../../drivers/rs485/halfduplex'
-import { ManualClock } from '../../../../src/lib/clock'
-import { ManualTimers } from '../../../../src/lib/timers'
 import { buildPoll } from '../../../../src/protocol/polling-turns'
 import { frameSerial } from '../../../../src/wire/serial'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 function line() {
   const clock = new ManualClock()

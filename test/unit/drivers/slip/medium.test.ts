@@ -3,11 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEchoReply, encodeSlip, encodeUdp, HEADERS, slipSize } from '../../../../drivers/slip/codec'
 import { SlipMedium } from '../../../../drivers/slip/medium'
-import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/lib/timers'
 import type { PacketOrigin } from '../../../../src/links/contracts'
 import { LinePair } from '../../../lib/linepair'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const MTU = 128
 const [BOARD, OURS] = [

@@ -5,9 +5,9 @@ import { HEADERS } from '../../../../drivers/slip/codec'
 import { iwipDriver } from '../../../../drivers/slip/index'
 import { BoundedMedium } from '../../../../drivers/slip/network'
 import { wayTo } from '../../../../drivers/slip/route'
-import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Medium, MediumDriver, PacketHandler, PacketOrigin } from '../../../../src/links/contracts'
+import { ManualClock } from '../../../lib/manual'
 
 const MTU = 128
 const LARGEST = MTU - HEADERS

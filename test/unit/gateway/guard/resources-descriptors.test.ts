@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import os from 'node:os'
 import { test } from 'node:test'
 import { filesReport, LOOK_MS, Resources } from '../../../../src/gateway/guard/resources'
-import { ManualClock } from '../../../../src/lib/clock'
 import { asOsError, descriptors, OsError, outOfFiles } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/lib/timers'
 import { networkState } from '../../../../src/links/network'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { systemError } from '../../log/memfiles'
 
 const emfile = (): never => {

@@ -4,13 +4,13 @@ import { describe, test } from 'node:test'
 import { Deadband } from '../../../../src/gateway/intake/deadband'
 import { Intake } from '../../../../src/gateway/intake/intake'
 import { contentHash } from '../../../../src/gateway/receive/content-hash'
-import { ManualClock } from '../../../../src/lib/clock'
 import type { SourceReading } from '../../../../src/links/contracts'
 import type { Fact } from '../../../../src/pipeline/fact'
 import { Standardizer } from '../../../../src/pipeline/standardize'
 import { WirePickers } from '../../../../src/pipeline/wireunit'
 import { NodeClock } from '../../../../src/protocol/time'
 import { wireUnits } from '../../../../src/units/wire'
+import { ManualClock } from '../../../lib/manual'
 
 describe('a deadband', () => {
   const rows = (value: number | null, status = 'OK'): SourceReading[] => [

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ConfiguredSources, testRunning } from '../../../../src/gateway/intake/test-source'
-import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/lib/timers'
 import type { OpenableEvents, RawReading, Source, SourceReading } from '../../../../src/links/contracts'
 import { Registry } from '../../../../src/links/registry'
 import { Supervisor } from '../../../../src/links/supervisor'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 class Fake implements Source {
   readonly name = 'boiler'

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Receive, type ReceiveOptions } from '../../../../src/gateway/receive/receive'
-import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { PacketOrigin } from '../../../../src/links/contracts'
@@ -19,6 +18,7 @@ import { NodeClock } from '../../../../src/protocol/time'
 import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { ByteWriter } from '../../../../src/wire/cursor'
+import { ManualClock } from '../../../lib/manual'
 
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_000

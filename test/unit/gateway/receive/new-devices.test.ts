@@ -6,7 +6,6 @@ import type { ConfigStore } from '../../../../src/config'
 import { latestTime, NewDevices } from '../../../../src/gateway/receive/new-devices'
 import { Receive } from '../../../../src/gateway/receive/receive'
 import { ReceiveSession } from '../../../../src/gateway/receive/receiver-session'
-import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Fact, LinkMetadata } from '../../../../src/pipeline/fact'
 import { Receiver } from '../../../../src/pipeline/receiver'
@@ -23,6 +22,7 @@ import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { deriveSessionKey } from '../../../../src/wire/cipher'
 import { COMMAND } from '../../../../src/wire/commands'
+import { ManualClock } from '../../../lib/manual'
 
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_000

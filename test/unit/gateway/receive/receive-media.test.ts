@@ -4,7 +4,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Receive } from '../../../../src/gateway/receive/receive'
 import { Receivers } from '../../../../src/gateway/receive/receivers'
-import { ManualClock } from '../../../../src/lib/clock'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Medium, PacketHandler } from '../../../../src/links/contracts'
@@ -21,6 +20,7 @@ import { NodeClock } from '../../../../src/protocol/time'
 import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { ByteWriter } from '../../../../src/wire/cursor'
+import { ManualClock } from '../../../lib/manual'
 
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_000

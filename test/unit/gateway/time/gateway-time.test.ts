@@ -10,12 +10,12 @@ import { Gateway } from '../../../../src/gateway/gateway'
 import { remember } from '../../../../src/gateway/restore'
 import { TimeCorrections } from '../../../../src/gateway/time/corrections'
 import type { ClockSigns } from '../../../../src/gateway/time/time-sources'
-import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 import { Registry } from '../../../../src/links/registry'
 import { FlashLog, type LogRecord } from '../../../../src/log'
 import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
+import { ManualClock } from '../../../lib/manual'
 
 const BUILD = Date.UTC(2026, 0, 1)
 const TRUE = Date.UTC(2026, 10, 21)

@@ -7,13 +7,13 @@ import { ConfigStore } from '../../../../src/config'
 import { TimeKeeper } from '../../../../src/gateway/time/gateway-time'
 import { RtcClock } from '../../../../src/gateway/time/rtc'
 import type { ClockSigns } from '../../../../src/gateway/time/time-sources'
-import { ManualClock } from '../../../../src/lib/clock'
 import { realFiles } from '../../../../src/lib/files'
 import { silentLogger } from '../../../../src/lib/logger'
 import { nativeOrNull } from '../../../../src/native'
 import { stuckThreads } from '../../../../src/native/native-thread'
 import { removeDir, tempDir, until } from '../../../lib/gateway'
 import { HangingFile, heldClock } from '../../../lib/hanging'
+import { ManualClock } from '../../../lib/manual'
 
 function deferred() {
   let resolve = (): void => undefined

@@ -8,9 +8,8 @@ import { type TestContext, test } from 'node:test'
 import { Channel } from '../../../../src/gateway/uplink/channel'
 import type { Item } from '../../../../src/gateway/uplink/lane'
 import { Uplink, type UplinkSettings } from '../../../../src/gateway/uplink/uplink'
-import { ManualClock, systemClock } from '../../../../src/lib/clock'
+import { systemClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
-import { ManualTimers } from '../../../../src/lib/timers'
 import type { Medium, PacketHandler } from '../../../../src/links/contracts'
 import { MEDIA } from '../../../../src/links/registry'
 import { FlashLog } from '../../../../src/log'
@@ -21,6 +20,7 @@ import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { isData } from '../../../../src/wire/commands'
 import { until } from '../../../lib/gateway'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 
 const units = { ...wireUnits(), resolve }
 

@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Encoders, type PackSettings } from '../../../../src/gateway/uplink/encoders'
-import { ManualClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Fact } from '../../../../src/pipeline/fact'
 import type { EncodedFrame } from '../../../../src/pipeline/sender'
@@ -11,6 +10,7 @@ import { nackReason, parseRefusedFrame, type RefusedFrame } from '../../../../sr
 import { SecureClient } from '../../../../src/protocol/secure/client'
 import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
+import { ManualClock } from '../../../lib/manual'
 
 const T0 = 1_710_000_000_000
 const fact = (k: number, value: number, aid = 7, id = 'D'): Fact => ({

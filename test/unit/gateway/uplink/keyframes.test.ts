@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KeyFramePlan } from '../../../../src/gateway/uplink/keyframes'
-import { ManualClock } from '../../../../src/lib/clock'
 import { UplinkEncoder } from '../../../../src/pipeline/sender'
 import { DeliverySender } from '../../../../src/protocol/delivery'
 import { COMMAND } from '../../../../src/wire/commands'
+import { ManualClock } from '../../../lib/manual'
 import { units } from '../../../lib/uplinkworld'
 
 /** 10 ms a byte, 1 % of the time */

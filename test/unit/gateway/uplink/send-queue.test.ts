@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Item } from '../../../../src/gateway/uplink/lane'
 import { SendQueue, type Want } from '../../../../src/gateway/uplink/send-queue'
-import { ManualClock } from '../../../../src/lib/clock'
+import { ManualClock } from '../../../lib/manual'
 import { MemLog } from '../../../lib/memlog'
 
 /** A queue over `count` facts; record k has size k, those in `alarms` are alarms. */

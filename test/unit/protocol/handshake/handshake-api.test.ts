@@ -1,9 +1,9 @@
 // The handshake manager's operations as the specification lists them: names, defaults, builders, request numbers, its file.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../../src/lib/clock'
 import { SequenceCounter } from '../../../../src/protocol/control'
 import { HandshakeManager } from '../../../../src/protocol/handshake/manager'
+import { ManualClock } from '../../../lib/manual'
 import { MemFiles } from '../../log/memfiles'
 
 const T = 1_710_000_000_000

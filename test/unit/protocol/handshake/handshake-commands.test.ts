@@ -3,15 +3,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fusion } from '../../../../src/index'
-import { ManualClock } from '../../../../src/lib/clock'
 import { type HandshakeDeps, HandshakeManager } from '../../../../src/protocol/handshake/manager'
 import { IdAllocator } from '../../../../src/protocol/ids/allocator'
-import { memoryIdStore } from '../../../../src/protocol/ids/id-store'
 import { SecureClient } from '../../../../src/protocol/secure/client'
 import { SecureServer } from '../../../../src/protocol/secure/server'
 import { deriveSessionKey } from '../../../../src/wire/cipher'
 import { COMMAND, type CommandName, secureCommand } from '../../../../src/wire/commands'
 import { readHeader, sealFrame } from '../../../../src/wire/frame'
+import { ManualClock, memoryIdStore } from '../../../lib/manual'
 
 const AID = 2892
 const T = 1_710_000_000_000

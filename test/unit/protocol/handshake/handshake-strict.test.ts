@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Fusion } from '../../../../src/index'
-import { ManualClock } from '../../../../src/lib/clock'
 import { HandshakeManager, type StrictSecurity } from '../../../../src/protocol/handshake/manager'
 import { SentFrames } from '../../../../src/protocol/handshake/refusals'
 import type { RefusedFrame } from '../../../../src/protocol/nack'
@@ -11,6 +10,7 @@ import { SecureClient } from '../../../../src/protocol/secure/client'
 import { SecureServer } from '../../../../src/protocol/secure/server'
 import { deriveSessionKey } from '../../../../src/wire/cipher'
 import { COMMAND } from '../../../../src/wire/commands'
+import { ManualClock } from '../../../lib/manual'
 
 const T = 1_710_000_000_000
 const AID = 5

@@ -3,10 +3,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { ManualClock } from '../../../../src/lib/clock'
 import { type HandshakeDeps, HandshakeManager } from '../../../../src/protocol/handshake/manager'
 import { IdAllocator } from '../../../../src/protocol/ids/allocator'
-import { type IdStore, memoryIdStore } from '../../../../src/protocol/ids/id-store'
+import type { IdStore } from '../../../../src/protocol/ids/id-store'
+import { ManualClock, memoryIdStore } from '../../../lib/manual'
 
 const hex = (b: Uint8Array | null): string | null => (b ? Buffer.from(b).toString('hex') : null)
 const bytes = (h: string): Uint8Array => new Uint8Array(Buffer.from(h, 'hex'))

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../../src/lib/clock'
 import { SentFrames } from '../../../../src/protocol/handshake/refusals'
 import { TimestampWatermarks } from '../../../../src/protocol/handshake/timestamps'
 import type { RefusedFrame } from '../../../../src/protocol/nack'
+import { ManualClock } from '../../../lib/manual'
 
 const T = 1_710_000_000_000
 const refused = (part: Partial<RefusedFrame> = {}): RefusedFrame => ({

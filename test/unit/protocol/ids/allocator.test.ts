@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
 import { deviceKey } from '../../../../src/protocol/ids/devicekey'
-import { memoryIdStore } from '../../../../src/protocol/ids/id-store'
 import { leasePolicy } from '../../../../src/protocol/ids/lease'
+import { memoryIdStore } from '../../../lib/manual'
 
 class Bench {
   now = 1_710_000_000

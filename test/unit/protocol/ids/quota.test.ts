@@ -2,15 +2,15 @@
 // comes back, and that honest devices are served on.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../../src/lib/clock'
 import { createLogger } from '../../../../src/lib/logger'
 import { networkOf } from '../../../../src/protocol/address'
 import { parseIdAssign, parseIdPool, parseNackReason } from '../../../../src/protocol/control'
 import { HandshakeManager } from '../../../../src/protocol/handshake/manager'
 import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
-import { FileIdStore, type IdStore, memoryIdStore } from '../../../../src/protocol/ids/id-store'
+import { FileIdStore, type IdStore } from '../../../../src/protocol/ids/id-store'
 import { IdQuotas } from '../../../../src/protocol/ids/quota'
 import { COMMAND } from '../../../../src/wire/commands'
+import { ManualClock, memoryIdStore } from '../../../lib/manual'
 import { MemFiles } from '../../log/memfiles'
 
 function server(options: IdAllocatorOptions = {}, store: IdStore = memoryIdStore()) {

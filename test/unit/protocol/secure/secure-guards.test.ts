@@ -1,10 +1,10 @@
 // What must not move a secure session (S13, X11), when answers are due, and require_secure.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ManualClock } from '../../../../src/lib/clock'
 import { SecureServer } from '../../../../src/protocol/secure/server'
 import { SecureSessions } from '../../../../src/protocol/secure/sessions'
 import { deriveSessionKey } from '../../../../src/wire/cipher'
+import { ManualClock } from '../../../lib/manual'
 import { badKeyOf, Pair, SERVER } from './secure-pair'
 
 const T = 1_710_000_000_000

@@ -1,6 +1,5 @@
 // A sending and a receiving half over real frames, as a caller puts them together. Every frame is a FULL of AID 5 whose
 // body is the given text; an empty text is a HEART.
-import { ManualClock } from '../../../../src/lib/clock'
 import { parseNackReason, parseSecureChannelAck, parseSecureDictReady } from '../../../../src/protocol/control'
 import { SentFrames } from '../../../../src/protocol/handshake/refusals'
 import { parseRefusedFrame, type RefusedFrame } from '../../../../src/protocol/nack'
@@ -11,6 +10,7 @@ import { xorPayload } from '../../../../src/wire/cipher'
 import { COMMAND, isSecure, secureCommand } from '../../../../src/wire/commands'
 import { crc8 } from '../../../../src/wire/crc'
 import { FRAME_OVERHEAD, readHeader, sealFrame, writeHeader } from '../../../../src/wire/frame'
+import { ManualClock } from '../../../lib/manual'
 
 export const SERVER = '10.0.0.1:9999'
 const CLIENT = '10.0.0.5:1'

@@ -2,13 +2,13 @@
 // lost, sides restarted, keys disagreed upon and forged packets.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ManualClock } from '../../../../src/lib/clock'
 import { parseNackReason } from '../../../../src/protocol/control'
 import { parseRefusedFrame } from '../../../../src/protocol/nack'
 import { SecureClient } from '../../../../src/protocol/secure/client'
 import { SecureServer } from '../../../../src/protocol/secure/server'
 import { SecureSessions } from '../../../../src/protocol/secure/sessions'
 import { deriveSessionKey } from '../../../../src/wire/cipher'
+import { ManualClock } from '../../../lib/manual'
 import { MemFiles } from '../../log/memfiles'
 import { badKeyOf, Pair, SERVER } from './secure-pair'
 

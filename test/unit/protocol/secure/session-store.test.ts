@@ -1,8 +1,8 @@
 // The file of the secure sessions: its exact form, how often it is written, and what damage and failing disks do.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ManualClock } from '../../../../src/lib/clock'
 import { SecureSessions, type SecureSessionsOptions } from '../../../../src/protocol/secure/sessions'
+import { ManualClock } from '../../../lib/manual'
 import { MemFiles, systemError } from '../../log/memfiles'
 
 const T = 1_710_000_000_000

@@ -1,9 +1,9 @@
 // The component of the secure sessions: states, queries, expiry, bounds, and a clock that jumps.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ManualClock } from '../../../../src/lib/clock'
 import { SecureSessions, type SecureSessionsOptions } from '../../../../src/protocol/secure/sessions'
 import { deriveSessionKey } from '../../../../src/wire/cipher'
+import { ManualClock } from '../../../lib/manual'
 
 const T = 1_710_000_000_000
 const seconds = (clock: ManualClock) => (): number => Math.floor(clock.wall() / 1000)

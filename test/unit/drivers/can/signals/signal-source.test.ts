@@ -7,10 +7,8 @@ import type { CanPort, CanPorts } from '../../../../../drivers/can/signals/feed'
 import { plan, unitOf } from '../../../../../drivers/can/signals/plan'
 import { canSourceOptions } from '../../../../../drivers/can/signals/signal-options'
 import { CanSource, canSource } from '../../../../../drivers/can/signals/signal-source'
-import { ManualClock } from '../../../../../src/lib/clock'
 import { OsError } from '../../../../../src/lib/errors'
 import { silentLogger } from '../../../../../src/lib/logger'
-import { ManualTimers } from '../../../../../src/lib/timers'
 import { checkOptions } from '../../../../../src/links/driver-options'
 import { AGAIN } from '../../../../../src/native'
 import {
@@ -22,6 +20,7 @@ import {
   type CanRawOptions,
 } from '../../../../../src/native/can'
 import type { CanLink } from '../../../../../src/native/can-link'
+import { ManualClock, ManualTimers } from '../../../../lib/manual'
 
 const DBC = `BO_ 291 Basics: 8 Engine
  SG_ Coolant : 7|16@0- (0.1,-40) [-40|215] "degC" X
