@@ -1,20 +1,13 @@
 // What a log does to its files, and what it says of itself, step by step, beside the record of it in flashlog-trace.txt: every
-// write, sync, rename and removal in its order with its bytes, each status, each loss, each warning. A change of any of them
-// shows as a difference of that file; after a wanted one, OS_NODE_WRITE_TRACE=1 writes it anew.
-import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+// write, sync, rename and removal in its order with its bytes, each status, each loss, each warning.
 import { test } from 'node:test'
 import type { FlashLogOptions } from '../../../src/log'
-import { root } from '../../lib/gateway'
+import { Trace } from '../../lib/trace'
 import { DIR, factOf, LOCAL, openLog, type Rig, random } from './helpers'
 import { MemFiles, type Operation, systemError } from './memfiles'
 
-const TRACE = join(root, 'test/unit/log/flashlog-trace.txt')
-const lines: string[] = []
-const say = (what: string, value?: unknown): void => {
-  lines.push(value === undefined ? what : `${what} ${JSON.stringify(value)}`)
-}
+const trace = new Trace('unit/log/flashlog-trace.txt')
+const { lines, say } = trace
 
 /** Files whose operations are written down, equal ones in a row as one with a count; `fails` makes some fail. */
 class Traced extends MemFiles {
@@ -76,10 +69,10 @@ const look = ({ log }: Rig, files: Traced): void => {
   for (const options of [
     {},
     { committedOnly: false },
-    { kinds: ['cursor', 'identity', 'clock', 'boot', 'loss'] as const },
+    { kinds: ['cursor', 'clock', 'boot', 'loss'] as const },
     { alarms: true },
     { upTo: marks[2]! },
-    { kinds: ['identity'] as const, most: 7 },
+    { kinds: ['clock'] as const, most: 7 },
   ]) {
     const reader = log.reader(0, options)
     const seqs: number[] = []
@@ -117,7 +110,6 @@ test('the files and the words of a log are as written down', async () => {
   await waited
   stop()
   rig.log.appendCounter('next', 12)
-  rig.log.appendIdentity({ id: 'GW', list: [1, 2] })
   rig.log.appendClock({ offsetMs: 5000, source: 'test' } as never)
   rig.log.setQuality('unsynced')
   say(
@@ -133,13 +125,7 @@ test('the files and the words of a log are as written down', async () => {
   await fill(rig, 10, 80, LONG)
   state(rig, files)
   look(rig, files)
-  say('kept', [
-    rig.log.cursor('up'),
-    rig.log.cursorNames(),
-    rig.log.counter('next'),
-    rig.log.counter('tid'),
-    rig.log.identity,
-  ])
+  say('kept', [rig.log.cursor('up'), rig.log.cursorNames(), rig.log.counter('next'), rig.log.counter('tid')])
 
   say('# full: the oldest goes, a pinned record stays, age counts only with a trusted clock')
   await fill(rig, 80, 420, LONG)
@@ -266,12 +252,5 @@ test('the files and the words of a log are as written down', async () => {
   await rig.log.close()
   strict.done()
 
-  const text = `${lines.join('\n')}\n`
-  if (process.env.OS_NODE_WRITE_TRACE) writeFileSync(TRACE, text)
-  const before = readFileSync(TRACE, 'utf8').split('\n')
-  const now = text.split('\n')
-  const at = now.findIndex((line, k) => line !== before[k])
-  const around = (list: string[]): string[] => list.slice(Math.max(0, at - 3), at + 4)
-  assert.deepEqual(around(now), around(before), `line ${at + 1} of ${TRACE}`)
-  assert.equal(now.length, before.length)
+  trace.compare()
 })

@@ -1,12 +1,16 @@
 // Several senders, one receiver, a bad network and bad disks, all in virtual time: senders and the receiver restart, commits
 // are slow or fail, addresses change on the way (NAT), the receiver forgets, and somebody forges answers. Always: nothing is
-// acknowledged that is not on the receiver's flash, all is delivered at last, memory stays bounded, nobody starves.
+// acknowledged that is not on the receiver's flash, all is delivered at last, memory stays bounded, no sender starves. How each
+// world went, to the last byte and millisecond, is compared with delivery-world.txt.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SequenceCounter } from '../../../../src/protocol/control'
 import { ANSWER_SIZE, type DeliveryPeer, DeliveryReceiver, DeliverySender } from '../../../../src/protocol/delivery'
 import { buildAnswer } from '../../../../src/protocol/delivery/frame'
 import { prng } from '../../../lib/random'
+import { digest, Trace } from '../../../lib/trace'
+
+const trace = new Trace('unit/protocol/delivery/delivery-world.txt')
 
 interface World {
   senders: number
@@ -153,6 +157,7 @@ function run(seed: number, options: Partial<World>): Outcome {
   const up: { at: number; bytes: Uint8Array; from: string }[] = []
   const down: { at: number; bytes: Uint8Array; to: string }[] = []
   let now = 0
+  let course = 0
   let darkUntil = 0
   let ports = 5000
 
@@ -168,6 +173,7 @@ function run(seed: number, options: Partial<World>): Outcome {
     return Array.from({ length: copies }, () => now + random() * world.delayMs)
   }
   const answer = (bytes: Uint8Array, to: string): void => {
+    course = digest(course, now, bytes)
     for (const at of arrivals(to)) down.push({ at, bytes, to })
   }
   const frame = (bytes: Uint8Array, from: string): void => {
@@ -233,8 +239,10 @@ function run(seed: number, options: Partial<World>): Outcome {
     assert.ok(now < 1_800_000, `seed ${seed}: left after half an hour: ${left}`)
     if (now < world.calmAt) trouble()
     for (const station of stations)
-      for (const bytes of station.turn(now))
+      for (const bytes of station.turn(now)) {
+        course = digest(course, now, bytes)
         for (const at of arrivals(station.address)) up.push({ at, bytes, from: station.address })
+      }
     for (let k = up.length - 1; k >= 0; k--)
       if (up[k]!.at <= now) for (const d of up.splice(k, 1)) frame(d.bytes, d.from)
     if (now >= commitAt) commit()
@@ -247,6 +255,8 @@ function run(seed: number, options: Partial<World>): Outcome {
     station.turn(now)
     assert.equal(station.acknowledged.size, world.records)
   }
+  const { sent, resent, sender } = stations[0]!
+  trace.say(`${seed} ${JSON.stringify(options)}`, [now, course, sent, resent, sender.counters, receiver.peers])
   const sum = (of: (s: Station) => number): number => stations.reduce((total, s) => total + of(s), 0)
   return {
     ms: now,
@@ -329,4 +339,8 @@ test('without trouble nothing is sent twice', () => {
     assert.equal(resent, 0)
     assert.equal(sent, 3 * 150)
   }
+})
+
+test('every world goes as it is written down', () => {
+  trace.compare()
 })

@@ -1,0 +1,40 @@
+// The course of a run beside a written record of it: a test says line by line what happened, and compares that with a text file
+// beside it. Any change of behaviour shows as a difference of that file; after a wanted one, OS_NODE_WRITE_TRACE=1 writes it
+// anew, and the difference is read before it is committed.
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from './gateway'
+
+export class Trace {
+  readonly lines: string[] = []
+  readonly #file: string
+
+  /** `file`: below test/, as `unit/log/flashlog-trace.txt` */
+  constructor(file: string) {
+    this.#file = join(root, 'test', file)
+  }
+
+  readonly say = (what: string, value?: unknown): void => {
+    this.lines.push(value === undefined ? what : `${what} ${JSON.stringify(value)}`)
+  }
+
+  /** Throws where the lines are not those of the file, with the first that differs and its neighbours. */
+  compare(): void {
+    if (process.env.OS_NODE_WRITE_TRACE) writeFileSync(this.#file, `${this.lines.join('\n')}\n`)
+    const before = readFileSync(this.#file, 'utf8').trimEnd().split('\n')
+    const at = this.lines.findIndex((line, k) => line !== before[k])
+    const from = Math.max(0, (at < 0 ? this.lines.length : at) - 3)
+    const around = (list: readonly string[]): readonly string[] => list.slice(from, from + 7)
+    assert.deepEqual(around(this.lines), around(before), `from line ${from + 1} of ${this.#file}`)
+  }
+}
+
+/** A number that any other byte, length or order of `parts` changes; goes on from `seed` (FNV-1a). */
+export function digest(seed: number, ...parts: readonly (number | Uint8Array)[]): number {
+  let h = seed
+  for (const part of parts)
+    for (const byte of typeof part === 'number' ? new Uint8Array(Float64Array.of(part).buffer) : part)
+      h = Math.imul(h ^ byte, 0x01000193)
+  return h >>> 0
+}
