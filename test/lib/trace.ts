@@ -33,8 +33,10 @@ export class Trace {
 /** A number that any other byte, length or order of `parts` changes; goes on from `seed` (FNV-1a). */
 export function digest(seed: number, ...parts: readonly (number | Uint8Array)[]): number {
   let h = seed
-  for (const part of parts)
-    for (const byte of typeof part === 'number' ? new Uint8Array(Float64Array.of(part).buffer) : part)
-      h = Math.imul(h ^ byte, 0x01000193)
+  for (const part of parts) {
+    const bytes = typeof part === 'number' ? Buffer.from(String(part)) : part
+    for (let k = 0; k < bytes.length; k++) h = Math.imul(h ^ bytes[k]!, 0x01000193)
+    h = Math.imul(h ^ bytes.length, 0x01000193)
+  }
   return h >>> 0
 }

@@ -7,6 +7,7 @@ import { type EncodedFrame, UplinkEncoder } from '../../../src/pipeline/sender'
 import { baseCommand } from '../../../src/wire/commands'
 import { ManualClock } from '../../lib/manual'
 import { dictToFact } from '../../lib/packets'
+import { digest } from '../../lib/trace'
 import { MemFiles } from '../log/memfiles'
 import { difference, partialDifference } from './difference'
 import { random, units } from './units'
@@ -122,6 +123,8 @@ export class World {
   decoded = 0
   refused = 0
   sent = 0
+  /** digest of every frame and of what became of it */
+  #course = 0
   /** packets of each template since the link is good */
   readonly #sinceGood = new Map<string, number>()
   #good = false
@@ -315,6 +318,7 @@ export class World {
     if (this.#losesAll(flying)) return
     const { exchange, nacks = true } = this.scenario
     const got = this.#fusion ? this.#plain(frame.bytes) : this.#own(frame.bytes, exchange ? epoch : undefined)
+    this.#course = digest(this.#course, frame.bytes, Buffer.from(JSON.stringify(got)))
     if (got === null) {
       this.refused++
       if (this.#good) this.#mustBeNew(flying)
@@ -341,6 +345,7 @@ export class World {
   #own(bytes: Uint8Array, epoch: number | undefined): Fact | null {
     const got = this.#receiver.receive(bytes, epoch)
     this.#late = got.meta.late === true
+    this.#course = digest(this.#course, Buffer.from(JSON.stringify(got.kind === 'fact' ? got.meta : got)))
     this.#partial = got.kind === 'fact' && got.needFull
     if (got.kind === 'fact') {
       if (epoch === undefined && got.reshaped) this.#shapes.push({ bytes, aid: got.fact.aid })
@@ -383,6 +388,14 @@ export class World {
     let n = this.#runNumbers.get(run)
     if (n === undefined) this.#runNumbers.set(run, (n = ++this.#runCount))
     return n
+  }
+
+  /** How this world went: counts, the receiver's own, and the digest. */
+  get course(): unknown[] {
+    const own = [this.sent, this.decoded, this.refused, this.#course]
+    if (this.#fusion) return [...own, this.#fusion.weight]
+    const { weight, sources, counters, spill } = this.#receiver
+    return [...own, weight, sources, counters, spill?.counters]
   }
 
   // ---- what must hold

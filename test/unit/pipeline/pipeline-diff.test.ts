@@ -3,7 +3,8 @@
 // Long: all packets; `npm test` takes a quarter of them
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { rounds } from '../../lib/random'
+import { LONG, rounds } from '../../lib/random'
+import { Trace } from '../../lib/trace'
 import { FULL_EVERY, type Scenario, World } from './diffworld'
 
 const SCENARIOS: Scenario[] = [
@@ -156,17 +157,20 @@ const SCENARIOS: Scenario[] = [
   },
 ]
 
+const trace = new Trace('unit/pipeline/pipeline-diff.txt')
+
 for (const [k, base] of SCENARIOS.entries())
   test(`no wrong value, and it recovers: ${base.name}`, () => {
     const precisions = [4, 2, 7, 0]
     for (const [round, precision] of precisions.entries()) {
       const seed = 1000 * (k + 1) + round
-      const scenario = { ...base, precision, packets: base.packets / precisions.length / rounds(4, 1) }
+      const scenario = { ...base, precision, packets: base.packets / precisions.length / rounds(8, 1) }
       const world = new World(scenario, seed)
       const devices = (base.devices ?? 5) * (base.senders ?? 1)
       try {
         world.run()
         assert.ok(world.decoded > scenario.packets / 3, `${world.decoded} of ${world.sent} decoded`)
+        if (!LONG) trace.say(`${base.name}, ${precision}`, world.course)
         world.becomeGood(Math.min(3000, devices * FULL_EVERY * 4))
       } catch (error) {
         throw new Error(`scenario "${base.name}", seed ${seed}: ${(error as Error).message}`, { cause: error })
@@ -193,3 +197,9 @@ test('diff_base last on an ordered, lossless, acknowledged link: every packet is
   assert.equal(world.refused, 0)
   assert.ok(world.decoded >= 19_990)
 })
+
+// test:long sends more packets
+if (!LONG)
+  test('every world goes as it is written down', () => {
+    trace.compare()
+  })

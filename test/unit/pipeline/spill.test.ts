@@ -7,6 +7,7 @@ import { type Received, Receiver, type ReceiverOptions } from '../../../src/pipe
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { Spill } from '../../../src/pipeline/spill'
 import { ManualClock } from '../../lib/manual'
+import { digest, Trace } from '../../lib/trace'
 import { MemFiles } from '../log/memfiles'
 import { random, units } from './units'
 
@@ -89,6 +90,42 @@ const hello = (aid: number, k: number, encoders: Map<number, UplinkEncoder>): Ui
   }))
   return encoder.encode({ id: `n${aid}`, state: 'ONLINE', tRaw: T0 + 1000 * k, aid, sensors }).bytes
 }
+
+test('a crowd is answered, kept, written and forgotten as it is written down', () => {
+  const trace = new Trace('unit/pipeline/spill.txt')
+  const kinds: Record<string, ReceiverOptions> = {
+    plain: {},
+    'few sources': { maxSources: 90 },
+    'little memory': { maxBytes: 60_000 },
+    'templates in files': { registryDir: '/r' },
+    spilled: { ...SMALL, maxBytes: 100_000, spillBytes: 200_000, registryDir: '/r' },
+    'a late clock': { latest: () => T0 + 8000, maxSources: 300 },
+  }
+  for (const [kind, options] of Object.entries(kinds)) {
+    const files = new MemFiles()
+    let r = receiver({ ...options, files })
+    let course = 0
+    for (const [k, { bytes, epoch }] of crowd(120, 20, 9).entries()) {
+      course = digest(course, Buffer.from(JSON.stringify(answer(r.receive(bytes, epoch)))))
+      if (k % 500 !== 499) continue
+      trace.say(`${kind} ${k}`, [
+        course,
+        r.weight,
+        r.sources,
+        r.counters,
+        r.spill?.counters,
+        r.spill?.size,
+        r.spill?.disk,
+      ])
+      if (k % 1000 !== 999) continue
+      r.save()
+      trace.say('files', [files.operations, files.syncs, files.bytes, files.list('/s').length, files.list('/r').length])
+      r = receiver({ ...options, files })
+      for (let aid = 1; aid <= 120; aid += 17) trace.say(`kept of ${aid}`, [r.knows(aid), r.template(aid, 1) !== null])
+    }
+  }
+  trace.compare()
+})
 
 test('damage costs a FULL, never a wrong value; so do files that are gone, and a stop that was not clean', () => {
   const next = random(5)
