@@ -4,7 +4,7 @@
 //   --install   first fetches the packages of package-lock.json when they are missing or changed
 //   --start     what `npm start` needs: fetches only the packages that the bundle is made of, and builds without type files
 //   --tests     also bundles test/**/*.test.ts to .build/test; --tests=TEXT those with TEXT in their path
-//   --no-types  skips the type files          --quiet    prints nothing
+//   --no-types  skips the type files          --quiet    prints nothing          --any-size  has no limit of bytes (mutants)
 //   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts)
 // The addon is compiled to dist/native where a C compiler is: `--native` only that, `--arch=arm64,arm` for other processors
 // too, `--sanitize` only a build with address and undefined-behaviour sanitizers, whose folder it prints.

@@ -249,7 +249,7 @@ for (const file of new Set(faults.map(f => f.file)))
       faults.filter(f => f.file === file),
     ),
   )
-const build = spawnSync(process.execPath, ['build.mjs', '--tests', '--no-types', '--quiet'], {
+const build = spawnSync(process.execPath, ['build.mjs', '--tests', '--no-types', '--quiet', '--any-size'], {
   cwd: copy,
   stdio: ['ignore', 2, 2],
 })

@@ -1,5 +1,5 @@
 // The build (D1), and what build.mjs runs: what its options mean is said there.
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import {
@@ -250,7 +250,8 @@ async function bundle({ tests = false, types = true } = {}) {
     const other = readFileSync(join(root, 'dist', name), 'utf8').match(/.{0,40}[^\0-\x7f]/)
     if (other) throw new Error(`E_ASCII: ${name} has a character beyond ASCII: ${other[0]}`)
   }
-  if (size > LIMIT) throw new Error(`E_SIZE: dist/os-node.js has ${size} bytes, ${LIMIT} are the limit`)
+  if (size > LIMIT && !process.argv.includes('--any-size'))
+    throw new Error(`E_SIZE: dist/os-node.js has ${size} bytes, ${LIMIT} are the limit`)
   say(`dist/os-node.js ${(size / 1024).toFixed(0)} KiB`)
   return size
 }

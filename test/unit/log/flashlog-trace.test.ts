@@ -25,6 +25,13 @@ class Traced extends MemFiles {
     }
     if (code) throw systemError(code)
   }
+  reads = 0
+  readBytes = 0
+  override readAt(path: string, offset: number, length: number): Buffer {
+    this.reads++
+    this.readBytes += length
+    return super.readAt(path, offset, length)
+  }
   done(): void {
     if (this.#times > 0) lines.push(`  ${this.#last}${this.#times > 1 ? ` × ${this.#times}` : ''}`)
     this.#times = 0
@@ -79,7 +86,8 @@ const look = ({ log }: Rig, files: Traced): void => {
     for (let record = reader.next(); record; record = reader.next()) seqs.push(record.seq)
     let sum = 0
     for (const seq of seqs) sum = (Math.imul(sum, 31) + seq) | 0
-    say(`read ${JSON.stringify(options)}`, [seqs.length, seqs[0], seqs.at(-1), sum, reader.position])
+    const { reads, readBytes } = files
+    say(`read ${JSON.stringify(options)}`, [seqs.length, seqs[0], seqs.at(-1), sum, reader.position, reads, readBytes])
   }
   files.done()
 }
@@ -251,6 +259,48 @@ test('the files and the words of a log are as written down', async () => {
   state(rig, strict)
   await rig.log.close()
   strict.done()
+
+  say('# files larger than what a reader takes at once, records from 60 bytes to as large as may be, commits by size')
+  const large = new Traced()
+  const sizes = { maxBytes: 4 << 20, segmentBytes: 512 * 1024, commitBytes: 3 * 85 }
+  rig = await open(large, sizes)
+  for (let k = 0; k < 6; k++) rig.log.appendFact(factOf(k), LOCAL)
+  await rig.timers.advance(1)
+  state(rig, large)
+  for (let k = 0; k < 400; k++) {
+    const length = k % 10 === 0 ? Math.floor(next() * 65_000) : Math.floor(next() ** 4 * 20_000)
+    const fact = factOf(k, LONG.slice(0, length % LONG.length))
+    const more = Array.from({ length: length / LONG.length }, (_, i) => ({ ...fact.sensors[0]!, id: `${i}${LONG}` }))
+    rig.log.appendFact({ ...fact, sensors: [...fact.sensors, ...more] }, LOCAL)
+    if (k % 4 === 3) await rig.timers.advance(25)
+  }
+  state(rig, large)
+  look(rig, large)
+  let again = Object.assign(new Traced(), { files: rig.files.copy().files })
+  rig = await open(again, sizes)
+  look(rig, again)
+  for (let k = 0; k < 40; k++) {
+    const reader = rig.log.reader(Math.floor(next() * 430))
+    again.reads = again.readBytes = 0
+    const found = [reader.next()?.seq, reader.next()?.seq, reader.position]
+    say('from somewhere', [...found, again.reads, again.readBytes])
+  }
+  for (const part of [0.2, 0.5, 0.8]) {
+    const copy = Object.assign(new Traced(), { files: again.copy().files })
+    for (const name of copy.segments(DIR).slice(0, 3)) {
+      const { data } = copy.files.get(`${DIR}/${name}`)!
+      data[Math.floor(data.length * part)]! ^= 0x10
+    }
+    const damaged = await open(copy, sizes)
+    look(damaged, copy)
+    await damaged.timers.advance(2000)
+    state(damaged, copy)
+    await damaged.log.close()
+    copy.done()
+  }
+  again = Object.assign(new Traced(), { files: again.copy().files })
+  await (await open(again, sizes)).log.close()
+  again.done()
 
   trace.compare()
 })
