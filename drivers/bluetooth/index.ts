@@ -1,6 +1,6 @@
 // Bluetooth Low Energy: packets over the Nordic UART service (this gateway is the central), and sources that read
 // advertisements: BTHome v2, iBeacon, Eddystone telemetry, Ruuvi. Declarations only; see medium.ts, adapter.ts and feed.ts
-// for what fails. Port 5454 is used by nothing but the UDP stand-in, where the options ask for it (D10).
+// for what fails. Port 5454 is used by nothing but the UDP substitute, where the options ask for it (D10).
 import type { GenericSchema } from 'valibot'
 import { OsError } from '../../src/lib/errors'
 import { systemTimers, type Timers } from '../../src/lib/timers'
@@ -24,7 +24,7 @@ import { bthomeOptions, type CommonOptions, eddystoneOptions, ibeaconOptions, ru
 const wrong = (link: string, key: string, text: string): OsError =>
   new OsError('CONFIG_INVALID', `options of ${link}: ${key}: ${text}`, { details: { link, keys: [key] } })
 
-/** A medium over the radio, or its UDP stand-in. Throws CONFIG_INVALID. `parts` replaces the radio and the time (tests). */
+/** A medium over the radio, or its UDP substitute. Throws CONFIG_INVALID. `parts` replaces the radio and the time (tests). */
 export function createBluetooth(
   name: string,
   raw: unknown,

@@ -1,4 +1,4 @@
-// The UDP stand-in for Bluetooth that the reference has: raw packets, one per datagram, to and from
+// The UDP substitute for Bluetooth that the reference has: raw packets, one per datagram, to and from
 // 127.0.0.1:5454. Only where the options ask for it (D10). What fails: the port is taken (PORT_BUSY), no listener there
 // (counted, degraded until a packet comes).
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
@@ -114,6 +114,6 @@ export class UdpShim implements Medium {
       return
     }
     this.#refused = true
-    this.#events?.degraded(`nobody listens at ${this.#options.host}:${this.#options.port}`)
+    this.#events?.degraded(`no listener at ${this.#options.host}:${this.#options.port}`)
   }
 }

@@ -53,10 +53,10 @@ export function parseMemory(text: string): Memory | null {
   for (const [, key, amount] of text.matchAll(/^(\w+):\s+(\d+)(?: kB)?$/gm)) bytes.set(key!, Number(amount) * 1024)
   const total = bytes.get('MemTotal')
   if (total === undefined || total === 0) return null
-  const standIn = (bytes.get('MemFree') ?? 0) + (bytes.get('Buffers') ?? 0) + (bytes.get('Cached') ?? 0)
+  const estimate = (bytes.get('MemFree') ?? 0) + (bytes.get('Buffers') ?? 0) + (bytes.get('Cached') ?? 0)
   return {
     total,
-    available: bytes.get('MemAvailable') ?? standIn,
+    available: bytes.get('MemAvailable') ?? estimate,
     swapTotal: bytes.get('SwapTotal') ?? 0,
     swapFree: bytes.get('SwapFree') ?? 0,
   }

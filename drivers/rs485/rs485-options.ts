@@ -29,7 +29,7 @@ export const rs485Options = v.object({
   }),
   turn_timeout_ms: int(250, 'role master: how long a slave may take to begin, and to go on', { min: 10, max: 10_000 }),
   turn_bytes: int(1024, 'role master: what a slave may send in one turn', { min: 64, max: 65_535 }),
-  poll_interval_ms: int(100, 'role master: pause between two rounds while nobody has more', { max: 60_000 }),
+  poll_interval_ms: int(100, 'role master: pause between two rounds while no unit has more', { max: 60_000 }),
   max_packet: int(256, 'bytes of the largest packet', { min: 64, max: 4096 }),
   gap_ms: maybeInt('silence after which nothing more of a packet is expected; left out: from the baud rate', {
     min: 2,

@@ -96,9 +96,9 @@ export async function runCli(argv: readonly string[], deps: CliDeps): Promise<nu
     // who reads stdout left early: nothing is wrong with the command
     if (thrown instanceof ReaderLeft) return 0
     const error = asOsError(thrown)
-    const told = errorJson(error, argv[0] ?? '')
-    if (asJson) stdout.write(`${JSON.stringify(told)}\n`)
-    stderr.write(errorText(error.message, told.hint, paint))
+    const answer = errorJson(error, argv[0] ?? '')
+    if (asJson) stdout.write(`${JSON.stringify(answer)}\n`)
+    stderr.write(errorText(error.message, answer.hint, paint))
     // a defect: where it is, in words of the sources
     if (error.code === 'INTERNAL' && error.cause instanceof Error) {
       mapStacks()

@@ -19,7 +19,9 @@ export function banner(
   const up = uplinks.list.map(uplink => `${uplink.name} (${uplink.medium})`).join(', ')
   const lines = [
     `os-node ${__VERSION__} ${role}: ${identity.deviceId}, ${id}`,
-    role === 'run' ? `  forwards to  ${up || 'nobody'}` : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
+    role === 'run'
+      ? `  forwards to  ${up || 'no upstream'}`
+      : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
     ...(loopback
       ? [
           `               an upstream of its own, page http://127.0.0.1:${loopback.webPort}${sameToken}`,

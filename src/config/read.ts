@@ -111,6 +111,6 @@ export function keepLastGood(dataDir: string, text: string, files: Files): strin
     atomicWrite(path, text, files)
     return undefined
   } catch (error) {
-    return `${path} could not be written (${errno(error) ?? 'unknown reason'}); a broken Config.json would have no stand-in`
+    return `${path} could not be written (${errno(error) ?? 'unknown reason'}); a damaged Config.json would have no fallback`
   }
 }

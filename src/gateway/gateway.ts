@@ -379,7 +379,7 @@ export class Gateway {
     if (this.guard.safeMode) return nothing
     const builders: Parameters<typeof applyAll>[0] = {
       receivers: { builder: this.receivers, list: this.listening },
-      // a server has neither: an empty list of uplinks would start the stand-in
+      // a server has neither: an empty list of uplinks would start the local upstream
       ...(role === 'run' && this.deviceRole !== 'rx_only' && { uplinks: { builder: this.uplinks, list: uplinks } }),
       ...(role === 'run' && { sources: { builder: this.sources, list: sources ?? defaultSources } }),
     }

@@ -25,7 +25,7 @@ export interface RepairOptions {
 }
 
 /** ranges named in one line of the log */
-const TOLD = 10
+const LISTED = 10
 
 export class DamageRepair {
   readonly #o: RepairOptions
@@ -73,8 +73,8 @@ export class DamageRepair {
   tell(fresh: readonly LossRange[]): void {
     const names = fresh.filter(r => r.reason !== 'torn').map(r => (r.from === r.to ? `${r.from}` : `${r.from}-${r.to}`))
     if (names.length === 0) return
-    const more = names.length > TOLD ? ` and ${counted(names.length - TOLD, 'more range')}` : ''
-    const text = names.slice(0, TOLD).join(', ') + more
+    const more = names.length > LISTED ? ` and ${counted(names.length - LISTED, 'more range')}` : ''
+    const text = names.slice(0, LISTED).join(', ') + more
     this.#o.logger.warn(`the log is damaged: records ${text} are lost; check the card, and see log.gaps in the status`)
   }
 

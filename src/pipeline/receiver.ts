@@ -166,7 +166,7 @@ export class Receiver {
       history.lateRun++
       this.counters.late++
     } else this.#keep(history, ts)
-    if (history.relawed && epoch === BARE) this.#learned(sourceAid)
+    if (history.unitChanged && epoch === BARE) this.#learned(sourceAid)
     return this.#fact(history, sourceAid, meta.timestamp_raw, meta)
   }
 
@@ -188,7 +188,7 @@ export class Receiver {
     if (!history.apply(opened.bytes, opened.from, opened.to, this.#metaBytes, true))
       return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
     this.#keep(history, ts)
-    if (history.relawed) this.#learned(sourceAid)
+    if (history.unitChanged) this.#learned(sourceAid)
     const received = this.#fact(history, sourceAid, meta.timestamp_raw!, meta)
     if (received.kind === 'fact' && received.fact.sensors.length > 0) return received
     return this.#refuse('NEED_FULL', `the DIFF carries no value of TID=${meta.tid}`, meta)
@@ -269,7 +269,7 @@ export class Receiver {
     if (!same) this.#sources.hold(scope, tid, history)
     this.#keep(history, ts)
     meta.template_learned = true
-    if (scope.epoch === BARE && (!same || history.relawed)) this.#learned(aid)
+    if (scope.epoch === BARE && (!same || history.unitChanged)) this.#learned(aid)
     else if (this.registry?.hasDirty) this.registry.flush(this.#sources.toKeep)
     return history
   }

@@ -1,4 +1,4 @@
-// Descriptions of `state.unit` slots, made once per text (and kind of sender) and shared: status, canonical unit and the law to it. Bounded,
+// Descriptions of `state.unit` slots, made once per text (and kind of sender) and shared: status, canonical unit and the conversion to it. Bounded,
 // since the texts come from peers.
 import { stateName } from '../wire/symbols'
 import { divisorOf, type LinearConversion, splitMeta } from './compress'

@@ -119,7 +119,7 @@ export class SlotHistory {
   rebuilt = false
   /** whether the frame at hand changed a `state.unit`, and whether it changed a unit */
   reshaped = false
-  relawed = false
+  unitChanged = false
   /** of a DIFF on a rebuilt template: 1 for each sensor whose value it carries; else null */
   #touched: Uint8Array | null = null
 
@@ -185,7 +185,7 @@ export class SlotHistory {
   begin(from: number, late: boolean): void {
     const { count } = this
     this.reshaped = false
-    this.relawed = false
+    this.unitChanged = false
     this.#touched = null
     this.#work = late ? SCRATCH : (this.#head + 1) % KEPT_STATES
     // the oldest state gives its row; should the frame turn out broken, nothing may be built on what is left there
@@ -242,7 +242,7 @@ export class SlotHistory {
     const known = before < 0 ? null : this.#metas[before]!
     if (known !== info) {
       this.reshaped = true
-      this.relawed ||= known?.unit !== info.unit || known.factor !== info.factor || known.offset !== info.offset
+      this.unitChanged ||= known?.unit !== info.unit || known.factor !== info.factor || known.offset !== info.offset
     }
     this.#metas[at] = info
   }

@@ -31,7 +31,7 @@ export function standardNumber(raw: number, precision: number): number {
   return roundHalfEven(standardValue(raw, precision) * pow)
 }
 
-/** The law of a reading's unit: text, or anything that can be walked as a list. */
+/** The conversion of a reading's unit: text, or anything that can be walked as a list. */
 export function attributeConversion(unit: unknown): Resolved | null {
   if (typeof unit === 'string') return resolveAttribute(unit)
   return Array.isArray(unit) && unit.length > 0 ? resolveAttributeList(unit.map(String)) : null

@@ -2,8 +2,8 @@
 // dropped with its reason and the rest goes (D3); a bad device id, status or time throws, since then nothing can go.
 // In dialect `attribute` standardize() is the reference's (standardize-attribute.ts), and the record form is the same fact
 // with the checks of what may be sent.
-// Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Law of one row on the hot
-// path: one map lookup and one multiply-add; laws are kept in a bounded cache.
+// Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Conversion of one row on the hot
+// path: one map lookup and one multiply-add; conversions are kept in a bounded cache.
 import { readFileSync } from 'node:fs'
 import { checkArgument, checkOptions } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
@@ -241,7 +241,7 @@ export class Standardizer {
     const x = attribute ? pyFloat(value) : typeof value === 'number' ? value : undefined
     if (x === undefined && !failed)
       return this.#refuse(index, row, 'BAD_READING', `value must be a number, not ${typeName(value)}`)
-    const conversion = attribute ? attributeConversion(unit) : this.#law(unit)
+    const conversion = attribute ? attributeConversion(unit) : this.#conversionOf(unit)
     if (!conversion) return this.#refuse(index, row, 'UNKNOWN_UNIT', `unit ${shown(unit)} is not understood`)
     if (x === undefined) return { id, status, unit: conversion.canonical, value: null }
     if (!Number.isFinite(x)) return this.#refuse(index, row, 'E_PRECISION', `value ${x} cannot be sent`)
@@ -254,7 +254,7 @@ export class Standardizer {
     return { id, status, unit: conversion.canonical, value: attribute ? standardValue(raw, this.precision) : raw }
   }
 
-  #law(unit: unknown): Resolved | null {
+  #conversionOf(unit: unknown): Resolved | null {
     if (typeof unit === 'string') return resolve(unit)
     return Array.isArray(unit) && unit.every(part => typeof part === 'string') ? resolveList(unit) : null
   }

@@ -24,7 +24,7 @@ export interface UnitResolver {
   resolveList?(units: readonly string[]): { canonical: string; factor: number; offset: number } | null
 }
 
-/** The law of a reading's unit, in text or as a list. */
+/** The conversion of a reading's unit, in text or as a list. */
 export function resolveUnit(resolver: UnitResolver, unit: unknown): ReturnType<UnitResolver['resolve']> {
   if (typeof unit === 'string') return resolver.resolve(unit)
   const list = Array.isArray(unit) && unit.length > 0 && unit.every(part => typeof part === 'string')

@@ -61,7 +61,7 @@ const ALIASES: ReadonlyMap<string, string> = new Map([
   ['celsius', 'degree_celsius'],
 ])
 
-/** The law of a unit without prefix and power: by key, by the key in lower case, by UCUM code. */
+/** The conversion of a unit without prefix and power: by key, by the key in lower case, by UCUM code. */
 export function atomConversion(text: string): AttributeConversion | undefined {
   const trimmed = text.trim()
   const name = ALIASES.get(trimmed.toLowerCase()) ?? trimmed

@@ -20,7 +20,7 @@ function digitPower(x: number, power: number): number {
   return result
 }
 
-/** The law of an atom with or without prefix. */
+/** The conversion of an atom with or without prefix. */
 function conversionOf(text: string): Pick<AttributeConversion, 'attribute' | 'factor' | 'offset'> | null {
   const atom = atomConversion(text)
   if (atom) return atom
@@ -50,7 +50,7 @@ function understand(label: string): Resolved | null {
     : null
 }
 
-/** The attribute of one unit and the law to it, or null when the reference knows no such unit. */
+/** The attribute of one unit and the conversion to it, or null when the reference knows no such unit. */
 export const resolveAttribute = (unit: string): Resolved | null => cache.remember(unit, () => understand(unit))
 
 /**

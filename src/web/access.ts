@@ -14,7 +14,7 @@ export type { WebSession } from './sessions'
 const TOKEN_ADMIN: WebSession = { role: 'admin', username: 'admin', expires_at: null }
 
 /** For open routes: no caller is known. */
-export const NOBODY: WebSession = { role: 'viewer', username: '', expires_at: null }
+export const ANONYMOUS: WebSession = { role: 'viewer', username: '', expires_at: null }
 
 export interface Login {
   readonly username?: string | undefined

@@ -120,12 +120,7 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   const { log, intake, dropped, storage, time, guard } = status
   m.add('build_info', 'gauge', 'version of os-node, always 1', [[1, { version: status.version }]])
   m.one('uptime_seconds', 'gauge', 'time since the start', status.uptime_s)
-  m.one(
-    'time_synced',
-    'gauge',
-    'somebody vouches for the clock',
-    time.quality !== 'unsynced' && time.quality !== 'unknown',
-  )
+  m.one('time_synced', 'gauge', 'the clock is synchronized', time.quality !== 'unsynced' && time.quality !== 'unknown')
   m.one('log_committed_seq', 'gauge', 'newest record on flash', log.committed_seq)
   m.one('log_bytes', 'gauge', 'size of the log', log.bytes)
   m.one('log_lost_records_total', 'counter', 'records lost to damage or lack of space', log.lost)

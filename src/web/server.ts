@@ -11,7 +11,7 @@ import { isLoopback } from '../config'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { SerialQueue } from '../lib/serial-queue'
-import { Access, NOBODY, requireRole } from './access'
+import { Access, ANONYMOUS, requireRole } from './access'
 import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
 import { isAsset } from './assets'
 import { type Body, checkBody, readBody } from './body'
@@ -244,7 +244,7 @@ export class WebServer {
     // only an authorized caller learns that a method is missing
     const open = route ? route.role === 'open' : here.every(candidate => candidate.role === 'open')
     if (!open) this.#mayAsk(path, route?.write !== undefined)
-    const session = open ? NOBODY : await access.admit(req)
+    const session = open ? ANONYMOUS : await access.admit(req)
     if (!route) {
       const methods = here.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
       res.setHeader('Allow', [...methods, 'OPTIONS'].join(', '))

@@ -173,5 +173,5 @@ test('without the addon systemd-notify speaks; without that too one line says so
   await until('links are up', async () => (await askControl(gw.dataDir, 'status')).links.up?.state === 'up')
   await gw.stop('SIGTERM')
   assert.equal(gw.ended?.code, 0)
-  assert.equal(gw.output.match(/systemd cannot be told anything/g)?.length, 1, gw.output)
+  assert.equal(gw.output.match(/systemd cannot be notified/g)?.length, 1, gw.output)
 })

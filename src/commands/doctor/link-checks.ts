@@ -153,7 +153,7 @@ const upstream: Check = {
       const carried = forwarding?.uplink
         ? `${forwarding.uplink} is active, ${counted(forwarding.backlog, 'fact')} waiting`
         : ''
-      const sum = worst(found, skipped('this gateway forwards to nobody'))
+      const sum = worst(found, skipped('this gateway has no uplinks'))
       if (!carried) return sum
       // one active uplink is enough; what is wrong with the others is still reported
       return sum.state === 'failed' || sum.state === 'warning'

@@ -17,16 +17,16 @@ const clock: Check = {
     if (now < TOO_EARLY_MS)
       return failed(
         `the clock says ${text}`,
-        'connect to a network with NTP, or fit a battery clock; os-node time-sync asks the server',
+        'connect to a network with NTP, or fit an RTC; os-node time-sync asks the server',
       )
     const quality = gateway?.status().time.quality
     if (quality === 'ntp' || quality === 'server')
-      return ok(`${text}, vouched for by ${quality === 'ntp' ? 'NTP' : 'the upstream'}`)
+      return ok(`${text}, synchronized by ${quality === 'ntp' ? 'NTP' : 'the upstream'}`)
     const { kernel, timesyncdMs, rtcS } = await machine.clock()
     if (kernel?.synced || (!kernel && timesyncdMs !== undefined)) return ok(`${text}, kept by NTP`)
-    if (rtcS !== undefined && Math.abs(rtcS - now / 1000) <= 120) return ok(`${text}, agrees with the battery clock`)
+    if (rtcS !== undefined && Math.abs(rtcS - now / 1000) <= 120) return ok(`${text}, agrees with the RTC`)
     return warning(
-      `${text}, and nobody vouches for it`,
+      `${text}, not synchronized`,
       'sudo timedatectl set-ntp true; facts wait gateway.time.hold_unsynced_s for a sync, then go as they are',
     )
   },

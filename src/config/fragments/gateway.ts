@@ -86,7 +86,11 @@ export const gatewayEntries = {
         max: 600_000,
         restart: true,
       }),
-      ack_commit_ms: int(100, 'the same for a record that somebody waits for', { min: 1, max: 60_000, restart: true }),
+      ack_commit_ms: int(100, 'the same for a record whose acknowledgement is awaited', {
+        min: 1,
+        max: 60_000,
+        restart: true,
+      }),
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
       when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'what gives way when the log is full', atStart),
     }),

@@ -89,7 +89,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
     const error = thrown instanceof Error ? thrown : new Error(String(thrown))
     logger.error(`crashed: ${error.stack ?? error.message}`)
     if (!ending) crashes.crashed(error.message)
-    end(EXIT_CRASHED, 'an error nobody caught')
+    end(EXIT_CRASHED, 'an uncaught error')
   }
   let requested = signal.aborted ? 1 : 0
   const again = (name: NodeJS.Signals): void => {

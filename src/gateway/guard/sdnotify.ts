@@ -73,13 +73,13 @@ export function makeNotifier(parts: NotifierParts): Notifier {
   if (!socket) return noNotifier
   if (!/^[/@]./.test(socket)) {
     logger.warn(
-      `NOTIFY_SOCKET ${JSON.stringify(socket)} is neither a path nor an abstract name; systemd is not told anything`,
+      `NOTIFY_SOCKET ${JSON.stringify(socket)} is neither a path nor an abstract name; systemd gets no notifications`,
     )
     return noNotifier
   }
   let mute = false
   const failed = (error: Error): void => {
-    if (!mute) logger.warn(`systemd cannot be told anything: ${error.message}`)
+    if (!mute) logger.warn(`systemd cannot be notified: ${error.message}`)
     mute = true
   }
   const send = (notice: Notice, tries: number): void => {

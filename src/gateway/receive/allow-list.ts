@@ -25,7 +25,7 @@ export function allowList(
       else if (bits && /^\d+$/.test(bits)) list.addSubnet(ip, Number(bits), family(ip))
       else throw new RangeError('neither address nor range')
     } catch {
-      logger.error(`${what}: ${JSON.stringify(entry)} is no address range and lets nobody in`)
+      logger.error(`${what}: ${JSON.stringify(entry)} is not an address range and admits no address`)
     }
   }
   return address => {

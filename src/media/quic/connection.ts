@@ -219,12 +219,12 @@ export class QuicConnection {
     if (this.#closing !== undefined) return this.#closing
     if (quic.isTimedOut()) return this.#established ? 'the peer is silent' : 'the peer does not answer'
     const [local, peer] = [quic.localError(), quic.peerError()]
-    if (peer) return `closed by the peer: ${told(peer)}`
-    return local ? told(local) : 'reset by the peer, which does not know the connection any more'
+    if (peer) return `closed by the peer: ${reasonOf(peer)}`
+    return local ? reasonOf(local) : 'reset by the peer, which does not know the connection any more'
   }
 }
 
-function told({ isApp, errorCode, reason }: ConnectionError): string {
+function reasonOf({ isApp, errorCode, reason }: ConnectionError): string {
   const text = Buffer.from(reason)
     .toString('utf8')
     .replace(/[^\x20-\x7e]/g, '?')

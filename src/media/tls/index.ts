@@ -58,7 +58,7 @@ export function clientTls(settings: TlsSettings, host: string, parts: TlsParts):
   const material = tlsMaterial(settings, parts.readText)
   const name = settings.servername ?? literalAddress(host)?.address ?? host.replace(/\.$/, '')
   const behind = clockBehind(parts)
-  if (settings.insecure) parts.logger.warn(`tls.insecure: whoever answers as ${name} is believed`)
+  if (settings.insecure) parts.logger.warn(`tls.insecure: the certificate of ${name} is not checked`)
   const options: ConnectionOptions = {
     host: name,
     // an address is no server name (RFC 6066)

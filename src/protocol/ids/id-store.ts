@@ -13,6 +13,7 @@
 import { dirname } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Files, realFiles } from '../../lib/files'
+import { SerialQueue } from '../../lib/serial-queue'
 import { changeFrom, changeText, isId } from './change'
 import { checkpointPieces, readCheckpoint } from './checkpoint'
 import { LineBatch, LineFile } from './linefile'
@@ -51,7 +52,7 @@ export class FileIdStore implements IdStore {
   #state: IdState | null = null
   #checkpointSize = 0
   /** settles when no sync is at work */
-  #idle: Promise<void> = Promise.resolve()
+  readonly #jobs = new SerialQueue()
   /** the newest commit, and the one that has not begun */
   #syncing: Promise<void> = Promise.resolve()
   #following: Promise<void> | null = null
@@ -110,7 +111,7 @@ export class FileIdStore implements IdStore {
   commit(): Promise<void> {
     if (!this.#unsynced) return this.#syncing
     this.#tryWrite()
-    this.#following ??= this.#syncing = this.#alone(() => {
+    this.#following ??= this.#syncing = this.#jobs.run(() => {
       this.#following = null
       return this.#sync()
     })
@@ -121,7 +122,7 @@ export class FileIdStore implements IdStore {
     if (this.#checkpointing) return this.#checkpointing
     const { length } = this.#journal
     if (length < this.#notBefore || (length < this.#checkpointSize && !this.#old)) return Promise.resolve()
-    this.#checkpointing = this.#rewrite(action => this.#alone(action))
+    this.#checkpointing = this.#rewrite(action => this.#jobs.run(action))
       .catch(error => {
         this.#notBefore = this.#journal.length + SMALL_JOURNAL
         throw error
@@ -240,13 +241,6 @@ export class FileIdStore implements IdStore {
       this.#journal.write(this.#pending[0]!)
       this.#pending.shift()
     }
-  }
-
-  /** Runs `action` after those before it. */
-  #alone(action: () => void | Promise<void>): Promise<void> {
-    const done = this.#idle.then(action)
-    this.#idle = done.catch(() => undefined)
-    return done
   }
 
   async #sync(): Promise<void> {

@@ -105,13 +105,6 @@ export class LineFile {
     this.#adopted = false
   }
 
-  syncNow(): void {
-    const fd = this.#toSync()
-    if (fd === null) return
-    this.#files.syncNow(fd)
-    this.#adopted = false
-  }
-
   /** Lines that were read may be in the page cache only, as the last process left them, and so may the file's name. */
   #toSync(): number | null {
     if (!this.#adopted) return this.#fd

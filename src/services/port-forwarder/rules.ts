@@ -74,7 +74,7 @@ export function checkRule(given: unknown): Rule {
     throw new OsError('BAD_REQUEST', `${key}: ${issue.message}`, { details: { key } })
   }
   for (const medium of result.output.medium)
-    if (!mediumInfo(medium)) throw new OsError('BAD_REQUEST', `medium: nobody knows ${JSON.stringify(medium)}`)
+    if (!mediumInfo(medium)) throw new OsError('BAD_REQUEST', `medium: ${JSON.stringify(medium)} is unknown`)
   for (const word of result.output.command) commandBytes(word)
   return result.output
 }

@@ -46,7 +46,7 @@ const NAME = /^[\p{L}\p{N}][\p{L}\p{N}_.@-]{0,63}$/u
 const MAX_PASSWORD_CHARS = 1024
 
 /** a hash of no user's password: an unknown name takes as long as a wrong password */
-const NOBODY = `scrypt$16384$8$1$${'A'.repeat(22)}$${'A'.repeat(43)}`
+const UNKNOWN_USER = `scrypt$16384$8$1$${'A'.repeat(22)}$${'A'.repeat(43)}`
 
 /** What names of users are compared by. */
 export const userKey = (username: string): string => username.normalize('NFC').toLowerCase()
@@ -133,7 +133,7 @@ export class UserStore {
   /** The enabled user with this password, else null; takes as long for an unknown name. */
   async verify(username: string, password: string): Promise<UserView | null> {
     const user = this.#all().get(userKey(username))
-    const right = await verifySecret(password, user?.password_hash ?? NOBODY)
+    const right = await verifySecret(password, user?.password_hash ?? UNKNOWN_USER)
     // looked up again: it may have been changed while the hash was made
     const now = this.#all().get(userKey(username))
     return right && user?.password_hash !== undefined && now === user && user.enabled ? viewOf(user) : null

@@ -1,4 +1,5 @@
-// Comments use the field's words: those that name no subject, and names of things that have a technical one, are refused.
+// Comments and texts use the field's words: those that name no subject, and names of things that have a technical one, are
+// refused.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +20,10 @@ const REFUSED: readonly (readonly [word: RegExp, instead: string])[] = [
 const comments = (line: string): string =>
   /^\s*(?:\/\/|\/?\*)(.*)$/.exec(line)?.[1] ?? /\s\/\/\s(.*)$/.exec(line)?.[1] ?? ''
 
-test('comments use the words of the field', () => {
+/** What stands in quotes on a line. */
+const texts = (line: string): string => (line.match(/'[^']*'|`[^`]*`|"[^"]*"/g) ?? []).join(' ')
+
+test('comments and texts use the words of the field', () => {
   const wrong: string[] = []
   let lines = 0
   for (const folder of ['src', 'drivers'])
@@ -30,8 +34,9 @@ test('comments use the words of the field', () => {
         .entries()) {
         const comment = comments(line)
         if (comment !== '') lines++
+        const read = comment || texts(line)
         for (const [word, instead] of REFUSED)
-          if (word.test(comment)) wrong.push(`${folder}/${name}:${at + 1}: ${word.exec(comment)![0]} → ${instead}`)
+          if (word.test(read)) wrong.push(`${folder}/${name}:${at + 1}: ${word.exec(read)![0]} → ${instead}`)
       }
     }
   assert.ok(lines > 9000, `${lines}`)

@@ -1,7 +1,7 @@
-// A small unit world for the tests of this room: a few laws, prefixes of A and F, tokens as they stand.
+// A small unit world for the tests of this room: a few conversions, prefixes of A and F, tokens as they stand.
 import type { UnitResolver, WireUnits } from '../../../src/pipeline/wireunit'
 
-const LAWS: Record<string, { canonical: string; factor: number; offset: number }> = {
+const CONVERSIONS: Record<string, { canonical: string; factor: number; offset: number }> = {
   Cel: { canonical: 'K', factor: 1, offset: 273.15 },
   K: { canonical: 'K', factor: 1, offset: 0 },
   kPa: { canonical: 'Pa', factor: 1000, offset: 0 },
@@ -17,7 +17,7 @@ const PREFIXES = [
   ['p', 1e-12],
 ] as const
 
-export const resolver: UnitResolver = { resolve: unit => LAWS[unit] ?? null }
+export const resolver: UnitResolver = { resolve: unit => CONVERSIONS[unit] ?? null }
 
 const plain: WireUnits['fromPlain'] = token => ({ unit: token, factor: 1, offset: 0, ambiguous: false })
 

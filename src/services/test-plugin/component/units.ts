@@ -1,11 +1,11 @@
-// Units: known laws, what is refused, and that every canonical unit comes back from the wire as it went.
+// Units: known conversions, what is refused, and that every canonical unit comes back from the wire as it went.
 
 import assert from 'node:assert/strict'
 import type { Check } from '../checks'
 import { resolve, wireUnits } from '../program'
 
 /** what people write, its canonical unit, and what 1 of it is there */
-const LAWS: readonly (readonly [unit: string, canonical: string, one: number])[] = [
+const CONVERSIONS: readonly (readonly [unit: string, canonical: string, one: number])[] = [
   ['Cel', 'K', 274.15],
   ['°C', 'K', 274.15],
   ['[degF]', 'K', 255.927_777_777_8],
@@ -26,7 +26,7 @@ const LAWS: readonly (readonly [unit: string, canonical: string, one: number])[]
 const REFUSED = ['', 'bogus', 'Cel2/', 'm//s']
 
 export const unitChecks: readonly Check[] = [
-  ...LAWS.map(
+  ...CONVERSIONS.map(
     ([unit, canonical, one]): Check => [
       `1 ${unit} in ${canonical}`,
       () => {
@@ -39,7 +39,7 @@ export const unitChecks: readonly Check[] = [
     ],
   ),
   ...REFUSED.map((unit): Check => [`${JSON.stringify(unit)} is refused`, () => assert.equal(resolve(unit), null)]),
-  ...[...new Set(LAWS.map(([, canonical]) => canonical))].map(
+  ...[...new Set(CONVERSIONS.map(([, canonical]) => canonical))].map(
     (canonical): Check => [
       `${canonical} over the wire`,
       () => {

@@ -110,8 +110,8 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
       const { others, ...left } = afterSaving(edits, changed, failed)
       unsaved.set(left)
       setRestarts(changed.filter(({ restart }) => restart).map(({ key }) => key))
-      const told = `${changed.length} ${changed.length === 1 ? 'setting' : 'settings'} saved`
-      const refused = failed.length > 0 ? [`${told}, ${failed.length} refused`, ...others] : [told]
+      const saved = `${changed.length} ${changed.length === 1 ? 'setting' : 'settings'} saved`
+      const refused = failed.length > 0 ? [`${saved}, ${failed.length} refused`, ...others] : [saved]
       say(refused.join('; '), failed.length > 0)
       reload()
     } catch (thrown) {

@@ -194,7 +194,7 @@ test('a channel may have another name, unit, scale and status', async () => {
   ])
   bus.arrive([291, '0500000007000000'])
   assert.equal((await source.read())[0]![1], 'ALARM')
-  assert.match(said.join(), /units nobody knows are kept as notes: \{steps\}/)
+  assert.match(said.join(), /unknown units are kept as notes: \{steps\}/)
 })
 
 test('a signal that is not heard any more is an error, multiplexed ones each by themselves', async () => {
