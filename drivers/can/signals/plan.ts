@@ -68,9 +68,7 @@ export function plan(name: string, dbc: Dbc, options: CanSourceOptions): SignalP
   })
   distinctIds(channels, name)
   if (unknown.size > 0)
-    warnings.push(
-      `unknown units are kept as notes: ${[...unknown].slice(0, 8).join(', ')}; channels.*.unit mends it`,
-    )
+    warnings.push(`unknown units are kept as notes: ${[...unknown].slice(0, 8).join(', ')}; channels.*.unit mends it`)
   return { channels, messages: messagesOf(chosen, options.j1939), warnings }
 }
 
