@@ -13,6 +13,8 @@ const REFUSED: readonly (readonly [word: RegExp, instead: string])[] = [
   [/\btold\b/i, 'logged, reported, called, sent'],
   [/\bvouch\w*/i, 'time source, confirm'],
   [/\bpatience\b/i, 'timeout, backoff'],
+  [/\bstand-ins?\b/i, 'local upstream, substitute'],
+  [/\bclothes\b/i, 'form'],
   [/\bbattery clock\b/i, 'RTC'],
   [/\bsteady clock\b/i, 'monotonic clock'],
 ]
@@ -20,7 +22,7 @@ const REFUSED: readonly (readonly [word: RegExp, instead: string])[] = [
 const comments = (line: string): string =>
   /^\s*(?:\/\/|\/?\*)(.*)$/.exec(line)?.[1] ?? /\s\/\/\s(.*)$/.exec(line)?.[1] ?? ''
 
-/** What stands in quotes on a line. */
+/** What is in quotes on a line. */
 const texts = (line: string): string => (line.match(/'[^']*'|`[^`]*`|"[^"]*"/g) ?? []).join(' ')
 
 test('comments and texts use the words of the field', () => {
@@ -34,7 +36,7 @@ test('comments and texts use the words of the field', () => {
         .entries()) {
         const comment = comments(line)
         if (comment !== '') lines++
-        const read = comment || texts(line)
+        const read = `${comment} ${texts(line)}`
         for (const [word, instead] of REFUSED)
           if (word.test(read)) wrong.push(`${folder}/${name}:${at + 1}: ${word.exec(read)![0]} → ${instead}`)
       }
