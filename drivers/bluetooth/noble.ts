@@ -126,13 +126,13 @@ export class NobleRadio implements Radio {
 
   async #poweredOn(noble: Noble): Promise<void> {
     const { adapter } = this.#options
-    let told = (_state: string): void => undefined
+    let onState = (_state: string): void => undefined
     const state = new Promise<string>(resolve => {
-      told = resolve
+      onState = resolve
     })
     void noble.state // the first look at it starts the bindings
     const heard = (to: string): void => {
-      if (to === 'poweredOn' || to === 'unsupported' || to === 'unauthorized') told(to)
+      if (to === 'poweredOn' || to === 'unsupported' || to === 'unauthorized') onState(to)
       if (to === 'poweredOff') this.#lost(`${adapter} is off: hciconfig ${adapter} up`)
       else if (to !== 'poweredOn') this.#lost(`${adapter} ${to}`)
     }

@@ -118,15 +118,15 @@ function howToEnable(
   { enable, modules = [], kind, device }: BoardBus,
   { root, boot, bootConfig, board }: Machine,
 ): string {
-  const asked = enable.some(lines => lines.every(line => boot.lines.includes(line)))
+  const requested = enable.some(lines => lines.every(line => boot.lines.includes(line)))
   const missing = modules.filter(module => !existsSync(join(root, '/sys/module', module.replaceAll('-', '_'))))
-  if (asked && missing.length > 0)
+  if (requested && missing.length > 0)
     return `sudo modprobe ${missing.join(' ')} (and its name in /etc/modules-load.d/os-node.conf)`
-  if (asked) return kind === 'can' ? `reboot; then ${canUnit(device)}` : 'reboot'
+  if (requested) return kind === 'can' ? `reboot; then ${canUnit(device)}` : 'reboot'
   const file = bootConfig ?? board.boot_config[0]
-  const ways = enable.map(lines => lines.join(' and '))
+  const alternatives = enable.map(lines => lines.join(' and '))
   const also = missing.length > 0 ? `; then modprobe ${missing.join(' ')}` : ''
-  return `add to ${file}${boot.open ? '' : ', below a line [all]'}: ${ways.join(', or ')}; reboot${also}`
+  return `add to ${file}${boot.open ? '' : ', below a line [all]'}: ${alternatives.join(', or ')}; reboot${also}`
 }
 
 /** The file behind a link such as /dev/serial0 or one of /dev/serial/by-id. */

@@ -69,7 +69,7 @@ export class CanBus {
   #events: OpenableEvents | undefined
   #last: CanLink | undefined
   /** as error frames tell it, where the driver tells none */
-  #told: CanState = 'unknown'
+  #seenState: CanState = 'unknown'
   #said = ''
   /** it was missing, down or off when last seen */
   #away = false
@@ -89,7 +89,7 @@ export class CanBus {
     this.#away = !this.#usable
     const link = this.#look()
     this.#refuse(link, fd)
-    this.#told = 'unknown'
+    this.#seenState = 'unknown'
     this.#said = ''
     const socket = this.#edges.errors(this.#name)
     this.#socket = socket
@@ -182,7 +182,7 @@ export class CanBus {
     }
     for (let k = 0; k < got; k++) {
       this.errorFrames++
-      this.#told = stateOf(frames.id(k), frames.data(k)) ?? this.#told
+      this.#seenState = stateOf(frames.id(k), frames.data(k)) ?? this.#seenState
     }
     if (this.#soon) return
     this.#soon = true
@@ -215,7 +215,7 @@ export class CanBus {
   }
 
   #judge(link: CanLink): void {
-    const state = link.state === 'unknown' ? this.#told : link.state
+    const state = link.state === 'unknown' ? this.#seenState : link.state
     const text = complaint(this.#name, state, link)
     if (state !== 'bus-off') {
       this.#cancelOff?.()

@@ -28,7 +28,7 @@ export class Input {
   #events: InputEvents | undefined
   #seqno = 0
   /** mode edge: what the last reading said, and whether the line has changed since */
-  #told: 0 | 1 | undefined
+  #reported: 0 | 1 | undefined
   #changes = 0
   /** counts openings and closings: lines that come after a close are not for us */
   #run = 0
@@ -78,7 +78,7 @@ export class Input {
     this.#lines = lines
     this.#kept.closedNs = Number.POSITIVE_INFINITY
     this.#seqno = 0
-    this.#told = undefined
+    this.#reported = undefined
     this.#frequency.reset()
     if (this.#options.mode !== 'level' || this.#debounce)
       lines.onEdges(
@@ -133,7 +133,7 @@ export class Input {
 
   async #request(): Promise<GpioLines> {
     const { debounce_ms, mode, bias, active_low } = this.#options
-    const asked = {
+    const request = {
       direction: 'input' as const,
       consumer: `os-node ${this.#name}`,
       active_low,
@@ -143,11 +143,11 @@ export class Input {
     this.#debounce = undefined
     const debounceUs = Math.round(debounce_ms * 1000)
     try {
-      return await requestPin(this.#world, this.#name, this.#options, { ...asked, ...edges, debounceUs })
+      return await requestPin(this.#world, this.#name, this.#options, { ...request, ...edges, debounceUs })
     } catch (error) {
       if (debounceUs === 0 || !refuses(asOsError(error))) throw error
       // both edges are needed to see how long a level stayed
-      const lines = await requestPin(this.#world, this.#name, this.#options, { ...asked, edges: 'both' })
+      const lines = await requestPin(this.#world, this.#name, this.#options, { ...request, edges: 'both' })
       try {
         this.#debounce = new Debounce(debounce_ms * 1e6, ((await lines.values()) & 1) as 0 | 1)
       } catch (gone) {
@@ -185,10 +185,10 @@ export class Input {
    * what was reported is none: the level was seen before its edge.
    */
   #latched(level: 0 | 1): 0 | 1 {
-    const pulse = this.#changes >= (this.#edge === 'both' ? 2 : 1) && level === this.#told
+    const pulse = this.#changes >= (this.#edge === 'both' ? 2 : 1) && level === this.#reported
     this.#changes = 0
-    this.#told = pulse ? ((1 - level) as 0 | 1) : level
+    this.#reported = pulse ? ((1 - level) as 0 | 1) : level
     if (pulse) this.#events?.changed()
-    return this.#told
+    return this.#reported
   }
 }

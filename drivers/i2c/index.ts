@@ -140,13 +140,13 @@ function declare<O extends Fixed>(
 }
 
 // the schemas take whatever was typed
-const asked = <S extends v.GenericSchema>(schema: S) => schema as unknown as v.GenericSchema<unknown, v.InferOutput<S>>
+const typed = <S extends v.GenericSchema>(schema: S) => schema as unknown as v.GenericSchema<unknown, v.InferOutput<S>>
 
 const ads1115: SourceDriver = {
   type: 'ads1115',
-  schema: asked(schemas.ads1115),
+  schema: typed(schemas.ads1115),
   create(name, raw, context) {
-    const options = checkOptions(asked(schemas.ads1115), raw, name)
+    const options = checkOptions(typed(schemas.ads1115), raw, name)
     const { inputs, data_rate } = options
     const channels = inputs.map(
       ({ id, unit = 'V', scale, offset, status }) => new ValueChannel({ id, unit, scale, offset, status }),
@@ -167,11 +167,11 @@ function ina219(name: string, shuntOhm: number, maxA: number): Ina219 {
 
 /** type → driver */
 export const i2cSources: Readonly<Record<I2cType, SourceDriver>> = {
-  bme280: declare('bme280', asked(schemas.bme280), BME280_CHANNELS, o => new Bme280(o.oversampling)) as SourceDriver,
-  sht3x: declare('sht3x', asked(schemas.sht3x), SHT3X_CHANNELS, o => new Sht3x(o.repeatability)) as SourceDriver,
+  bme280: declare('bme280', typed(schemas.bme280), BME280_CHANNELS, o => new Bme280(o.oversampling)) as SourceDriver,
+  sht3x: declare('sht3x', typed(schemas.sht3x), SHT3X_CHANNELS, o => new Sht3x(o.repeatability)) as SourceDriver,
   ads1115,
-  ina219: declare('ina219', asked(schemas.ina219), INA219_CHANNELS, (o, name) =>
+  ina219: declare('ina219', typed(schemas.ina219), INA219_CHANNELS, (o, name) =>
     ina219(name, o.shunt_ohm, o.max_current_a),
   ) as SourceDriver,
-  ds3231: declare('ds3231', asked(schemas.ds3231), DS3231_CHANNELS, () => new Ds3231()) as SourceDriver,
+  ds3231: declare('ds3231', typed(schemas.ds3231), DS3231_CHANNELS, () => new Ds3231()) as SourceDriver,
 }

@@ -38,7 +38,7 @@ export class DutyBook {
   readonly #reserveMs: number
   /** ms that may be used before the next writing */
   #left = 0
-  #told = false
+  #warned = false
 
   constructor(parts: BookParts) {
     this.#parts = parts
@@ -100,8 +100,9 @@ export class DutyBook {
       files.mkdir(dirname(path))
       atomicWrite(path, JSON.stringify({ ...others, [band]: page }), files)
     } catch (error) {
-      if (!this.#told) logger.warn(`${path} cannot be written, a restart will not know it: ${asOsError(error).message}`)
-      this.#told = true
+      if (!this.#warned)
+        logger.warn(`${path} cannot be written, a restart will not know it: ${asOsError(error).message}`)
+      this.#warned = true
     }
   }
 }

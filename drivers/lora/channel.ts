@@ -60,7 +60,7 @@ export class LoraChannel {
   #quietUntil = Number.NEGATIVE_INFINITY
   /** ms of what was last found to be over the budget; 0: nothing */
   #over = 0
-  #toldUntil = Number.NEGATIVE_INFINITY
+  #reportedUntil = Number.NEGATIVE_INFINITY
 
   constructor(parts: ChannelParts) {
     this.#parts = parts
@@ -156,15 +156,15 @@ export class LoraChannel {
     this.queue.clear()
     this.#parts.book?.close(this.#parts.clock.mono())
     this.#over = 0
-    this.#toldUntil = Number.NEGATIVE_INFINITY
+    this.#reportedUntil = Number.NEGATIVE_INFINITY
   }
 
   #isOver(ms: number, at: number, now: number): void {
     this.#over = ms
-    if (at <= this.#toldUntil || !Number.isFinite(at)) return
-    this.#toldUntil = at + 1000
+    if (at <= this.#reportedUntil || !Number.isFinite(at)) return
+    this.#reportedUntil = at + 1000
     const { clock, duty, modem, complain } = this.#parts
-    const until = new Date(clock.wall() + (this.#toldUntil - now)).toISOString().slice(11, 19)
+    const until = new Date(clock.wall() + (this.#reportedUntil - now)).toISOString().slice(11, 19)
     const limit = duty.usage(now)!
     const rule =
       limit.windowMs === HOUR_MS
@@ -176,7 +176,7 @@ export class LoraChannel {
   #tell(now: number): void {
     if (this.#over === 0 || this.#parts.duty.readyAt(this.#over, now, DATA_SHARE) > now) return
     this.#over = 0
-    this.#toldUntil = Number.NEGATIVE_INFINITY
+    this.#reportedUntil = Number.NEGATIVE_INFINITY
     this.#parts.complain('')
   }
 }

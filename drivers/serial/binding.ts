@@ -28,7 +28,7 @@ interface Binding {
   flush(fd: number, done: Done): void
   set(fd: number, lines: Record<string, boolean>, done: Done): void
   getBaudRate(fd: number, done: Done<{ baudRate: number }>): void
-  Poller: new (fd: number, told: (error: Error | null) => void) => NativePoller
+  Poller: new (fd: number, notify: (error: Error | null) => void) => NativePoller
 }
 
 /** readable, hung up */
@@ -55,7 +55,7 @@ async function load(): Promise<Binding> {
 const call = <T>(start: (done: Done<T>) => void): Promise<T> =>
   new Promise((resolve, reject) => start((error, value) => (error ? reject(error) : resolve(value))))
 
-const pollers = new Map<number, { readonly poller: NativePoller; told: () => void }>()
+const pollers = new Map<number, { readonly poller: NativePoller; notify: () => void }>()
 /** ports with a call that was given up and has not come back */
 const stuck = new Set<string>()
 
@@ -138,27 +138,27 @@ export class PackagePort implements OpenTty {
     throw new OsError('E_NO_ADDON', 'the port was opened without the native addon')
   }
 
-  watch(told: () => void): void {
+  watch(notify: () => void): void {
     let watched = pollers.get(this.fd)
     if (!watched) {
-      const made = { poller: new this.binding.Poller(this.fd, () => made.told()), told }
+      const made = { poller: new this.binding.Poller(this.fd, () => made.notify()), notify }
       pollers.set(this.fd, made)
       watched = made
     }
     const { poller } = watched
     // it reports once; a read reports a port that hung up, as everywhere
     const again = (): void => {
-      told()
-      if (watched.told === again) poller.poll(EVENTS)
+      notify()
+      if (watched.notify === again) poller.poll(EVENTS)
     }
-    watched.told = again
+    watched.notify = again
     poller.poll(EVENTS)
   }
 
   unwatch(): void {
     const watched = pollers.get(this.fd)
     if (!watched) return
-    watched.told = () => undefined
+    watched.notify = () => undefined
     watched.poller.stop()
   }
 

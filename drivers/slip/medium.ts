@@ -63,7 +63,7 @@ export class SlipMedium implements Medium {
   #open = false
   #pending = 0
   #id = 0
-  #told = 0
+  #reportedLength = 0
 
   constructor(line: Line, options: SlipOptions) {
     this.name = line.name
@@ -117,11 +117,11 @@ export class SlipMedium implements Medium {
       this.#dropped.too_large++
       this.#tally.errors++
       // one line for each size, not for each packet
-      if (this.#told !== packet.length)
+      if (this.#reportedLength !== packet.length)
         this.#options.logger.warn(
           `PACKET_TOO_LARGE: ${packet.length} bytes to ${ipText(to.ip)}, which takes ${this.maxPacket} (mtu ${this.#options.mtu})`,
         )
-      this.#told = packet.length
+      this.#reportedLength = packet.length
       return false
     }
     const size = encodeUdp(packet, this.#options.own, to, this.#nextId(), this.#datagram)

@@ -17,7 +17,7 @@ export class BoundedMedium implements Medium {
   readonly #logger: Logger
   readonly #origins = new WeakMap<PacketOrigin, PacketOrigin>()
   #tooLarge = 0
-  #told = 0
+  #reportedLength = 0
 
   readonly #way: () => Promise<Way | null>
 
@@ -71,9 +71,9 @@ export class BoundedMedium implements Medium {
   #fits(packet: Uint8Array): boolean {
     if (packet.length <= this.maxPacket) return true
     this.#tooLarge++
-    if (this.#told !== packet.length)
+    if (this.#reportedLength !== packet.length)
       this.#logger.warn(`PACKET_TOO_LARGE: ${packet.length} bytes, the peer takes ${this.maxPacket} in one datagram`)
-    this.#told = packet.length
+    this.#reportedLength = packet.length
     return false
   }
 

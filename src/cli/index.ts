@@ -145,8 +145,8 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
     if (socket) {
       const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
       const onRow = rowPrinter(verb, json, deps)
-      const asked = ask(socket, { command: verb.name, options: own }, { onRow, signal })
-      const answer = await asked.catch(error => {
+      const request = ask(socket, { command: verb.name, options: own }, { onRow, signal })
+      const answer = await request.catch(error => {
         // what goes on until it is stopped was stopped
         if (holds(verb.endless, options) && signal.aborted) return { exitCode: 0 } as GatewayAnswer
         throw error

@@ -13,6 +13,6 @@ export const PROGRAMS: Readonly<Record<string, string | null>> = {
 export function commandLine(script: string | undefined, argv: readonly string[]): readonly string[] {
   const program = basename(script ?? '').replace(/\.[cm]?js$/, '')
   const verb = Object.hasOwn(PROGRAMS, program) ? PROGRAMS[program] : /^os-(.+)$/.exec(program)?.[1]
-  const asked = argv[0] === '--help' || argv[0] === '-h' || argv[0] === '--version'
-  return verb && argv[0] !== '--version' ? (asked ? ['help', verb] : [verb, ...argv]) : argv
+  const isHelp = argv[0] === '--help' || argv[0] === '-h' || argv[0] === '--version'
+  return verb && argv[0] !== '--version' ? (isHelp ? ['help', verb] : [verb, ...argv]) : argv
 }

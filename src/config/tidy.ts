@@ -38,9 +38,9 @@ export function tidy(text: string): { text: string; left: boolean } {
   let left = false
 
   const shut = (): string => {
-    const opener = open.pop()!
-    count[opener]!--
-    return opener
+    const opening = open.pop()!
+    count[opening]!--
+    return opening
   }
   /** The ends of what was never closed, down to an opening sign. */
   const closing = (down: string): string => {
@@ -58,10 +58,10 @@ export function tidy(text: string): { text: string; left: boolean } {
       count[token]!++
       return token
     }
-    const opener = PAIR[token]!
+    const opening = PAIR[token]!
     // the last brace of all, and names still to come: one too many
-    if (count[opener] === 0 || (open.length === 1 && at < lastColon)) return ' '
-    const ends = closing(opener)
+    if (count[opening] === 0 || (open.length === 1 && at < lastColon)) return ' '
+    const ends = closing(opening)
     shut()
     return ends + token
   }

@@ -63,7 +63,7 @@ function pipelineText(data: Dict): string {
     at: typeof at === 'string' ? new Date(at).toTimeString().slice(0, 8) : null,
     ...(!own && { by: medium ?? null }),
   }))
-  const ways = Object.entries(dict(uplinks)).map(([uplink, value]) => {
+  const texts = Object.entries(dict(uplinks)).map(([uplink, value]) => {
     const {
       carrying,
       delivery = null,
@@ -87,7 +87,7 @@ function pipelineText(data: Dict): string {
   const { reason } = dict(forwarding)
   return parts(
     newest.length > 0 ? rowsText(newest) : '',
-    ways.length > 0 ? rowsText(ways) : '',
+    texts.length > 0 ? rowsText(texts) : '',
     typeof reason === 'string' ? reason : '',
     [counted('intake', intake), counted('received', received), counted('dropped', dropped), counted('log', log)].filter(
       Boolean,

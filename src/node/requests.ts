@@ -25,9 +25,9 @@ export class NodeRequests {
   readonly #protocol: HandshakeManager
   readonly #options: NodeRequestsOptions
   /** where dispatchWithReply sent last */
-  #asked = ''
+  #requested = ''
   /** the same as a server that keys are kept for */
-  #askedServer = ''
+  #requestedServer = ''
   /** the medium of the packet that is being taken */
   #medium: string | null = null
   /** whom each medium of dispatch sends to, as it writes addresses */
@@ -49,7 +49,7 @@ export class NodeRequests {
     const { host, port } = this.#server(null, null)
     const from = Array.isArray(addr) ? addr.join(':') : String(addr)
     if ([...this.#peers.values()].includes(from)) return true
-    return from === this.#asked || (isIP(host) ? from === `${host}:${port}` : from.endsWith(`:${port}`))
+    return from === this.#requested || (isIP(host) ? from === `${host}:${port}` : from.endsWith(`:${port}`))
   }
 
   /** A packet that came back by a medium of dispatch: it is taken and answered like any other (X7, X9). */
@@ -66,7 +66,7 @@ export class NodeRequests {
     if (this.#medium !== null) return serverOf(this.#store, this.#medium)
     if (addr === null || addr === undefined) return null
     const from = Array.isArray(addr) ? addr.join(':') : String(addr)
-    if (from === this.#asked) return this.#askedServer
+    if (from === this.#requested) return this.#requestedServer
     const medium = [...this.#peers].find(([, address]) => address === from)?.[0]
     return medium === undefined ? null : serverOf(this.#store, medium)
   }
@@ -108,14 +108,14 @@ export class NodeRequests {
     this.lastError = sendRefusal(this.#options.role, packet[0])
     if (this.lastError) return null
     const { host, port } = this.#server(serverIp, serverPort)
-    this.#asked = `${host}:${port}`
-    this.#askedServer = serverName('UDP', host, port)
+    this.#requested = `${host}:${port}`
+    this.#requestedServer = serverName('UDP', host, port)
     try {
-      const out = this.#options.outgoing(packet, this.#askedServer)
+      const out = this.#options.outgoing(packet, this.#requestedServer)
       const reply = await this.#request(host, port, out, timeout * 1000, undefined, error => {
         this.lastError = error
       })
-      if (reply) this.#protocol.classifyAndDispatch(reply, this.#asked)
+      if (reply) this.#protocol.classifyAndDispatch(reply, this.#requested)
       return reply
     } catch (error) {
       this.lastError = asOsError(error, 'NETWORK')

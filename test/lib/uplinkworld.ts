@@ -128,7 +128,7 @@ export class UplinkWorld {
   receive!: Receive
   uplinks!: Uplinks
   supervisor!: Supervisor
-  standIns = 0
+  localUpstreams = 0
   #fact = 0
   readonly #specs = new Map<string, RoadSpec>()
 
@@ -238,11 +238,11 @@ export class UplinkWorld {
       ids: null,
       localUpstream: {
         start: async () => {
-          this.standIns++
+          this.localUpstreams++
           return { name: 'loopback', medium: 'UDP', host: 'here' } as UplinkConfig
         },
         stop: async () => {
-          this.standIns--
+          this.localUpstreams--
         },
       },
     })

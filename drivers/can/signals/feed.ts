@@ -40,7 +40,7 @@ const MAX_FILTERS = 512
 /** batches of one wake-up at most, so that a full bus leaves room for everything else */
 const MAX_ROUNDS = 8
 /** how long lost frames are reported */
-const TOLD_MS = 60_000
+const REPORTED_MS = 60_000
 
 interface Entry {
   readonly planned: PlannedMessage
@@ -166,12 +166,12 @@ export class CanFeed implements Feed {
     if (!this.#port) return
     const now = this.#options.clock.mono()
     const more = this.#port.dropped - this.#dropped
-    const told = this.#droppedAt !== Number.NEGATIVE_INFINITY
+    const reported = this.#droppedAt !== Number.NEGATIVE_INFINITY
     if (more > 0) {
       this.#dropped += more
       this.detail.dropped += more
       this.#droppedAt = now
-    } else if (told && now - this.#droppedAt > TOLD_MS) this.#droppedAt = Number.NEGATIVE_INFINITY
+    } else if (reported && now - this.#droppedAt > REPORTED_MS) this.#droppedAt = Number.NEGATIVE_INFINITY
     else return
     this.#say(this.#busReason)
   }

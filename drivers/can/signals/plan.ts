@@ -43,7 +43,7 @@ export function plan(name: string, dbc: Dbc, options: CanSourceOptions): SignalP
     new OsError('CONFIG_INVALID', `options of ${name}: ${why}`, { ...(hint && { hint }) })
   if (dbc.messages.length === 0)
     throw refuse(`${options.dbc} describes no message${dbc.problems[0] ? ` (${dbc.problems[0]})` : ''}`)
-  const warnings = dbc.problems.length > 0 ? [told(options.dbc, dbc.problems)] : []
+  const warnings = dbc.problems.length > 0 ? [problemText(options.dbc, dbc.problems)] : []
   const all = dbc.messages.flatMap(message =>
     message.signals.map(signal => ({ message, signal, path: `${message.name}.${signal.name}` })),
   )
@@ -72,7 +72,7 @@ export function plan(name: string, dbc: Dbc, options: CanSourceOptions): SignalP
   return { channels, messages: messagesOf(chosen, options.j1939), warnings }
 }
 
-const told = (file: string, problems: readonly string[]): string =>
+const problemText = (file: string, problems: readonly string[]): string =>
   `${file}: ${problems.slice(0, 3).join('; ')}${problems.length > 3 ? `; ${problems.length - 3} more` : ''}`
 
 const patterns = ({ match }: CanSourceOptions): readonly string[] =>

@@ -30,8 +30,8 @@ const WORSE = { skipped: 0, ok: 1, warning: 2, failed: 3 } as const
 /** Several findings as one: the worst state, the texts of those that are as bad, each hint once. */
 export function worst(findings: readonly Finding[], none: Finding): Finding {
   const state = findings.reduce<Finding['state']>((a, { state: b }) => (WORSE[b] > WORSE[a] ? b : a), 'skipped')
-  const told = findings.filter(finding => finding.state === state)
-  if (told.length === 0) return none
-  const hints = [...new Set(told.flatMap(({ hint }) => hint ?? []))]
-  return { state, text: told.map(({ text }) => text).join('; '), ...(hints.length > 0 && { hint: hints.join('; ') }) }
+  const chosen = findings.filter(finding => finding.state === state)
+  if (chosen.length === 0) return none
+  const hints = [...new Set(chosen.flatMap(({ hint }) => hint ?? []))]
+  return { state, text: chosen.map(({ text }) => text).join('; '), ...(hints.length > 0 && { hint: hints.join('; ') }) }
 }

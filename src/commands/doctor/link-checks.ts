@@ -66,7 +66,7 @@ const ports: Check = {
   },
 }
 
-const told = (name: string, { state, reason, hint, last_error }: LinkStatus): Finding => {
+const findingOf = (name: string, { state, reason, hint, last_error }: LinkStatus): Finding => {
   if (state === 'down') return failed(`${name} is down${reason ? `: ${reason}` : ''}`, hint)
   if (state === 'up' || state === 'disabled') return ok(`${name} is ${state}`)
   // not every machine has every sensor
@@ -98,7 +98,7 @@ const sources: Check = {
     const named = new Set((await (await context.sources()).list()).map(({ name }) => name))
     const found = Object.entries(links).filter(([name]) => named.has(name))
     return worst(
-      found.map(([name, link]) => told(name, link)),
+      found.map(([name, link]) => findingOf(name, link)),
       skipped(safe_mode ? 'off in safe mode' : 'no source is configured'),
     )
   },
@@ -149,7 +149,7 @@ const upstream: Check = {
     const { uplinks } = config.config.gateway
     if (gateway) {
       const { links, uplinks: all, forwarding } = gateway.status()
-      const found = Object.keys(all).flatMap(name => (links[name] ? [told(name, links[name])] : []))
+      const found = Object.keys(all).flatMap(name => (links[name] ? [findingOf(name, links[name])] : []))
       const carried = forwarding?.uplink
         ? `${forwarding.uplink} is active, ${counted(forwarding.backlog, 'fact')} waiting`
         : ''

@@ -37,7 +37,7 @@ export const dbExport: Verb<Exported> = {
   where: 'local',
   async run({ config, logger, signal }, options) {
     const { exportDatabase } = await import('../../storage/exporter')
-    let told = systemClock.mono()
+    let reportedAt = systemClock.mono()
     const { left_out, ...result } = await exportDatabase({
       file: String(options.file),
       force: options.force === true,
@@ -46,8 +46,8 @@ export const dbExport: Verb<Exported> = {
       path: config.config.storage.sql.driver.path,
       signal,
       tell: (done, of) => {
-        if (systemClock.mono() - told < TELL_MS) return
-        told = systemClock.mono()
+        if (systemClock.mono() - reportedAt < TELL_MS) return
+        reportedAt = systemClock.mono()
         logger.info(`${done} of about ${counted(Math.max(done, of), 'packet')}`)
       },
     })

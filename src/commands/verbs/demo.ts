@@ -31,13 +31,13 @@ export function greenhouse(atS: number): Reading[] {
 }
 
 async function feed(context: CommandContext, { transmit }: StartedGateway, intervalMs: number, end: AbortSignal) {
-  const told = new Set<string>()
+  const printed = new Set<string>()
   while (!end.aborted) {
     await transmit?.({ sensors: greenhouse(Date.now() / 1000), device_id: 'greenhouse' }).catch(thrown => {
       const { code, message } = asOsError(thrown)
       // the upstream gives the id in the first seconds
-      if (code !== 'NO_ASSIGNED_ID' && !told.has(code)) context.logger.warn(`demo: ${message}`)
-      told.add(code)
+      if (code !== 'NO_ASSIGNED_ID' && !printed.has(code)) context.logger.warn(`demo: ${message}`)
+      printed.add(code)
     })
     await pause(intervalMs, undefined, { signal: end }).catch(() => undefined) // the end: the loop sees it
   }

@@ -94,7 +94,7 @@ export class Receive {
   readonly frames = new KnownFrames()
   readonly #options: ReceiveOptions
   readonly #waiting: Waiting[] = []
-  readonly #toldTime = new TimeReplies()
+  readonly #timeReplies = new TimeReplies()
   readonly #early: EarlyCommit
 
   constructor(options: ReceiveOptions) {
@@ -368,7 +368,7 @@ export class Receive {
   /** The answer to a packet without a time (X11). */
   #tellTime(aid: number, origin: PacketOrigin): void {
     const { time } = this.#options
-    if (this.#toldTime.due(aid, time.mono())) void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
+    if (this.#timeReplies.due(aid, time.mono())) void origin.reply(buildTimeResponse(0, Math.floor(time.now() / 1000)))
   }
 
   #control(packet: Uint8Array, origin: PacketOrigin): void {

@@ -3,7 +3,7 @@
 
 const MIN_RETRANSMIT_MS = 2000
 /** a peer that holds packets and is slow to commit is asked ever less, yet so often that its end is seen within 80 s */
-const MAX_PATIENCE_MS = 16_000
+const MAX_BACKOFF_MS = 16_000
 
 export interface PauseOptions {
   /** least pause, where a slow medium needs more than 2 s */
@@ -21,9 +21,9 @@ export class RetransmitTimeout {
   readonly #backsOff: boolean
   #commitMs = 0
   /** factor: doubles while the peer answers a packet sent again without naming it */
-  #patience = 1
+  #backoff = 1
   /** the oldest packet went again since the last answer */
-  #asked = false
+  #used = false
 
   constructor({ leastPauseMs = MIN_RETRANSMIT_MS, backsOff = false }: PauseOptions) {
     this.#leastMs = Math.max(MIN_RETRANSMIT_MS, leastPauseMs)
@@ -33,8 +33,8 @@ export class RetransmitTimeout {
   /** The link was closed or is opened again. What the peer said of its commit counts until it says so anew. */
   reset(): void {
     this.quietRounds = this.roundTripMs = 0
-    this.#patience = 1
-    this.#asked = false
+    this.#backoff = 1
+    this.#used = false
   }
 
   /** The peer answered the probe. */
@@ -46,12 +46,12 @@ export class RetransmitTimeout {
   ms(): number {
     const quiet = this.#backsOff ? 2 ** this.quietRounds : 1
     const pause = Math.max(this.#leastMs, 4 * this.roundTripMs + this.#commitMs) * quiet
-    return Math.max(pause, Math.min(MAX_PATIENCE_MS, pause * this.#patience))
+    return Math.max(pause, Math.min(MAX_BACKOFF_MS, pause * this.#backoff))
   }
 
   /** The oldest packet goes again. */
   asks(): void {
-    this.#asked = true
+    this.#used = true
   }
 
   /**
@@ -66,11 +66,11 @@ export class RetransmitTimeout {
     if (roundTripMs < Number.POSITIVE_INFINITY) {
       const before = this.roundTripMs
       this.roundTripMs = before === 0 ? roundTripMs : before + (roundTripMs - before) / 8
-      this.#patience = 1
+      this.#backoff = 1
     } else if (named)
       // it moves on: what made it slow is over, or was only late answers of a bad road
-      this.#patience = Math.max(1, this.#patience / 2)
-    else if (this.#asked && this.ms() < MAX_PATIENCE_MS) this.#patience *= 2
-    this.#asked = false
+      this.#backoff = Math.max(1, this.#backoff / 2)
+    else if (this.#used && this.ms() < MAX_BACKOFF_MS) this.#backoff *= 2
+    this.#used = false
   }
 }

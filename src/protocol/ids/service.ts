@@ -48,7 +48,7 @@ const META_LIMIT = 4096
 /** of a request for a pool: it is kept with each of its ids */
 const POOL_META_LIMIT = 512
 /** errors that a device gets by name */
-const TOLD: ReadonlySet<string> = new Set(['ID_POOL_EXHAUSTED', 'ID_STORE_FULL', 'ID_QUOTA'])
+const NAMED_CODES: ReadonlySet<string> = new Set(['ID_POOL_EXHAUSTED', 'ID_STORE_FULL', 'ID_QUOTA'])
 /** the same request again within this gets the same ids */
 const REPEAT_MS = 15_000
 const REPEATS_KEPT = 4096
@@ -87,7 +87,7 @@ export class IdService {
       return { type: 'CTRL', cmd, result, response, durable: onFlash(allocator) }
     } catch (error) {
       const { code, message } = asOsError(error)
-      return refused(cmd, seq, message, TOLD.has(code) ? code : 'ID_ALLOC_FAILED')
+      return refused(cmd, seq, message, NAMED_CODES.has(code) ? code : 'ID_ALLOC_FAILED')
     }
   }
 

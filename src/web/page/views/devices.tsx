@@ -16,7 +16,7 @@ interface Row {
   /** UNIX ms */
   seen: number
   packets: number | null
-  ways: readonly string[]
+  media: readonly string[]
   aids: readonly number[]
 }
 
@@ -36,7 +36,7 @@ function Table({ rows }: { rows: readonly Row[] }) {
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ id, seen, packets, ways, aids }) => (
+          {rows.map(({ id, seen, packets, media, aids }) => (
             <tr key={id}>
               <td class="break">
                 <a href={href(['readings', id])}>{id}</a>{' '}
@@ -47,7 +47,7 @@ function Table({ rows }: { rows: readonly Row[] }) {
               <td class="nowrap" title={new Date(seen).toLocaleString()}>
                 {age(now(), seen)}
               </td>
-              <td>{ways.map(way => (way === 'local' ? 'local sensors' : way)).join(', ') || '—'}</td>
+              <td>{media.map(way => (way === 'local' ? 'local sensors' : way)).join(', ') || '—'}</td>
               <td class="number">
                 {packets === null ? (
                   '—'
@@ -81,7 +81,7 @@ export function Devices() {
       id,
       seen: Math.max(seen, ...mine.map(reading => reading.t_raw)),
       packets,
-      ways: [...new Set(mine.map(reading => reading.medium))],
+      media: [...new Set(mine.map(reading => reading.medium))],
       aids: [...new Set(mine.map(reading => reading.source_aid))].filter(aid => aid !== 4294967295),
     }
   }

@@ -102,7 +102,7 @@ function Filters({ values }: { values: Readonly<Record<string, string>> }) {
   )
 }
 
-const told = (values: Readonly<Record<string, string>>): string =>
+const described = (values: Readonly<Record<string, string>>): string =>
   FILTERS.filter(name => values[name])
     .map(name => `${name.replace('_id', '')} ${values[name]}`)
     .join(', ') || 'all'
@@ -126,7 +126,7 @@ function Stored({ values }: { values: Readonly<Record<string, string>> }) {
       <details class="card category" open={FILTERS.some(name => values[name])}>
         <summary>
           <h2>Filter</h2>
-          <span class="quiet small">{told(values)}</span>
+          <span class="quiet small">{described(values)}</span>
         </summary>
         <Filters values={values} />
       </details>

@@ -236,13 +236,13 @@ test('hot reload: what did not change keeps its connection; the carrying one is 
 test('without uplinks the stand-in carries with a cursor of its own; the first real one gets the whole log', async t => {
   const w = world(t)
   await w.apply()
-  assert.equal(w.standIns, 1)
+  assert.equal(w.localUpstreams, 1)
   for (let k = 0; k < 10; k++) w.fact()
   await w.run(3000)
   assert.equal(w.arrived.length, 10)
   assert.equal(w.uplinks.active?.name, 'loopback')
   await w.apply({ name: 'real' })
-  assert.equal(w.standIns, 0)
+  assert.equal(w.localUpstreams, 0)
   w.startServer()
   w.got.records.length = 0
   await w.run(3000)
