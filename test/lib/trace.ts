@@ -16,7 +16,9 @@ export class Trace {
   }
 
   readonly say = (what: string, value?: unknown): void => {
-    this.lines.push(value === undefined ? what : `${what} ${JSON.stringify(value)}`)
+    const line = value === undefined ? what : `${what} ${JSON.stringify(value)}`
+    // newer versions of Node name the line of a JSON error too
+    this.lines.push(line.replaceAll(/ \(line \d+ column \d+\)/g, ''))
   }
 
   /** Throws where the lines are not those of the file, with the first that differs and its neighbours. */

@@ -39,8 +39,7 @@ class Traced extends MemFiles {
 }
 
 const open = async (files: Traced, options: Omit<Partial<FlashLogOptions>, 'files'> = {}): Promise<Rig> => {
-  // newer versions of Node name the line of a JSON error too
-  const level = (name: string) => (text: string) => say(`  ${name}: ${text.replace(/ \(line \d+ column \d+\)/, '')}`)
+  const level = (name: string) => (text: string) => say(`  ${name}: ${text}`)
   const logger = { debug: level('debug'), info: level('info'), warn: level('warn'), error: level('error') }
   const sizes = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024, version: '1' }
   const rig = await openLog({ files, ...sizes, logger: logger as never, ...options })
