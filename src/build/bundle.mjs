@@ -17,7 +17,6 @@ import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { buildAddon, buildAddons, installAddons } from '../../drivers/native/build.mjs'
-import { installPrebuilt, prebuiltPackages } from '../../drivers/native/prebuilt.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
 import { bundledPackages, writeBill } from './bill.mjs'
@@ -30,7 +29,7 @@ const flags = new Set(process.argv.slice(2))
 const say = text => flags.has('--quiet') || console.error(text)
 const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
 /** bytes of dist/os-node.js, of which every gateway reads each at every start */
-const LIMIT = 1_880_000
+const LIMIT = 1_870_000
 const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
 
 /** The file packed; packing takes seconds, so what was packed before is taken from .build. */
@@ -199,7 +198,7 @@ async function bundle({ tests = false, types = true } = {}) {
       'sql-worker': join(root, '.build/sql-worker.b64'),
       'native-addons': join(root, '.build/addons.json'),
     },
-    plugins: [ascii, packed, pageText, kernelHciOnly],
+    plugins: [ascii, packed, pageText, ownHciSocket],
     logLevel: 'warning',
   }
   const built = await addons
@@ -214,8 +213,7 @@ async function bundle({ tests = false, types = true } = {}) {
   const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
   const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
   const typed = types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes()
-  const prebuilt = new Map()
-  const bare = { ...common, plugins: [...common.plugins, counted, prebuiltPackages(prebuilt)] }
+  const bare = { ...common, plugins: [...common.plugins, counted] }
   await esbuild.build({
     ...bare,
     define: { ...bare.define, __SELF_TEST_FILE__: 'true' },
@@ -240,10 +238,9 @@ async function bundle({ tests = false, types = true } = {}) {
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
   installAddons(root, built)
   const quic = quicLibrary()
-  installPrebuilt(prebuilt, join(root, 'dist'), say)
   writeManifest(root, version)
   // SQLite's WebAssembly goes into the worker's pack without esbuild
-  const beside = [dirname(dirname(SQL_WASM)), ...quic, ...prebuilt.values()]
+  const beside = [dirname(dirname(SQL_WASM)), ...quic]
   writeBill(root, { folders: [...packages, ...beside], version, builtAt })
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
@@ -296,15 +293,14 @@ async function sanitized() {
 }
 
 /**
- * Bluetooth goes through the kernel: the drivers for HCI over USB and serial lines, and what they bring, stay out. So do the
- * tables of English names for services and characteristics, which are not used here.
+ * Bluetooth goes through the addon: the library's own socket stays out, and the driver that it is asked for is the class that
+ * drivers/bluetooth hands over. So do the tables of English names for services and characteristics, which are not used here.
  */
-const kernelHciOnly = {
-  name: 'kernel-hci-only',
+const ownHciSocket = {
+  name: 'own-hci-socket',
   setup(build) {
-    build.onResolve({ filter: /^\.\/lib\/(uart|usb)\.js$/ }, ({ resolveDir }) =>
-      resolveDir.endsWith('bluetooth-hci-socket') ? { path: join(resolveDir, 'lib/unsupported.js') } : undefined,
-    )
+    build.onResolve({ filter: /^@stoprocent\/bluetooth-hci-socket$/ }, () => ({ path: 'driver', namespace: 'hci' }))
+    build.onLoad({ filter: /.*/, namespace: 'hci' }, () => ({ contents: 'exports.loadDriver = driver => driver' }))
     build.onLoad({ filter: /[\\/]noble[\\/]lib[\\/](characteristics|descriptors|services)\.json$/ }, () => ({
       contents: '{}',
       loader: 'json',

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
-import type { Addon, BusAddon, CanAddon, GpioAddon } from './addon'
+import type { Addon, BusAddon, CanAddon, GpioAddon, HciAddon } from './addon'
 import { carriedFor, loadCarried, noexecMount } from './carried'
 import { nativeError } from './errors'
 import { NativeSocket } from './socket'
@@ -61,6 +61,11 @@ export class Native {
 
   /** The calls of GPIO, for gpio.ts. */
   get gpio(): GpioAddon {
+    return this.#addon
+  }
+
+  /** The calls of Bluetooth adapters. */
+  get hci(): HciAddon {
     return this.#addon
   }
 
