@@ -253,8 +253,8 @@ async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: Gatewa
     logger: logger.child('web'),
     auth: {
       enabled: () => config.get<boolean>('web_user.auth_enabled'),
-      verify: given => verifier.verify(given),
-      remembered: given => verifier.remembered(given),
+      verify: token => verifier.verify(token),
+      remembered: token => verifier.remembered(token),
       stamp: () => verifier.stamp(),
     },
     users,

@@ -18,7 +18,7 @@ export interface ChipIo {
   write(...bytes: number[]): Promise<void>
   /** bytes that follow from no register, in memory of their own */
   receive(count: number): Promise<Uint8Array>
-  pause(ms: number): Promise<void>
+  sleep(ms: number): Promise<void>
 }
 
 export interface I2cChip {
@@ -150,7 +150,7 @@ export class ChipProbe implements Probe {
       write: async (...bytes) => {
         await bus.transfer(address, Uint8Array.from(bytes), null, deadlineMs)
       },
-      pause: ms => new Promise(resolve => timers.after(Math.ceil(ms), resolve)),
+      sleep: ms => new Promise(resolve => timers.after(Math.ceil(ms), resolve)),
     }
   }
 }

@@ -75,7 +75,7 @@ export class Ina219 implements I2cChip {
     await io.write(0, config >> 8, config & 0xff)
     await io.write(5, register >> 8, register & 0xff)
     await this.#check(io)
-    await io.pause(2)
+    await io.sleep(2)
   }
 
   async sample(io: ChipIo) {

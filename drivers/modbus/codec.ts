@@ -133,8 +133,8 @@ export interface TcpFrame {
 export function nextTcp(bytes: Uint8Array, length: number): TcpFrame | 'broken' | undefined {
   if (length >= 4 && (bytes[2] !== 0 || bytes[3] !== 0)) return 'broken'
   if (length < MBAP_BYTES) return undefined
-  const rest = (bytes[4]! << 8) | bytes[5]!
-  if (rest < 3 || rest > MAX_ANSWER_BYTES + 2) return 'broken'
-  if (length < 6 + rest) return undefined
-  return { transaction: (bytes[0]! << 8) | bytes[1]!, unit: bytes[6]!, size: 6 + rest }
+  const follows = (bytes[4]! << 8) | bytes[5]!
+  if (follows < 3 || follows > MAX_ANSWER_BYTES + 2) return 'broken'
+  if (length < 6 + follows) return undefined
+  return { transaction: (bytes[0]! << 8) | bytes[1]!, unit: bytes[6]!, size: 6 + follows }
 }

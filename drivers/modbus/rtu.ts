@@ -114,9 +114,9 @@ export class RtuTransport implements Transport {
     const end = this.#clock.mono() + timeoutMs
     for (;;) {
       const now = this.#clock.mono()
-      const pause = Math.min(this.#active + this.#silenceMs, end) - now
-      if (!(pause > 0)) return
-      await new Promise<void>(resolve => this.#timers.after(Math.ceil(pause), resolve))
+      const delayMs = Math.min(this.#active + this.#silenceMs, end) - now
+      if (!(delayMs > 0)) return
+      await new Promise<void>(resolve => this.#timers.after(Math.ceil(delayMs), resolve))
     }
   }
 

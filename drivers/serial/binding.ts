@@ -62,7 +62,7 @@ const stuck = new Set<string>()
 /** `work` if it is done in time; else TIMEOUT, and the port is stuck until it is done, with `late` what became of it. */
 async function inTime<T>(path: string, work: Promise<T>, ms: number, late: (done: T) => unknown): Promise<T> {
   let timer: NodeJS.Timeout | undefined
-  const given = new Promise<never>((_, reject) => {
+  const deadline = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
       stuck.add(path)
       const over = (): boolean => stuck.delete(path)
@@ -70,7 +70,7 @@ async function inTime<T>(path: string, work: Promise<T>, ms: number, late: (done
       reject(new OsError('TIMEOUT', `${path}: no end of the call in ${ms} ms`))
     }, ms)
   })
-  return Promise.race([work, given]).finally(() => clearTimeout(timer))
+  return Promise.race([work, deadline]).finally(() => clearTimeout(timer))
 }
 
 /** Closings run one after the other: a driver that waits holds one thread of the pool and no more. */

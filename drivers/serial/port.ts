@@ -197,8 +197,8 @@ export class OpenPort {
   /** Gives the kernel what the wire is ready for; comes again by timer while something waits. */
   #push(): void {
     this.#cancelTimer = undefined
-    const pause = this.#advance()
-    if (pause !== null) this.#cancelTimer = this.#timers.after(Math.max(1, Math.ceil(pause)), () => this.#push())
+    const delayMs = this.#advance()
+    if (delayMs !== null) this.#cancelTimer = this.#timers.after(Math.max(1, Math.ceil(delayMs)), () => this.#push())
   }
 
   /** Milliseconds after which to go on, null: nothing waits. */

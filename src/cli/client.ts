@@ -142,7 +142,7 @@ export async function findGateway(dataDir: string): Promise<Found> {
   return socket ? { socket, owner } : { owner }
 }
 
-const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
+const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 /**
  * Waits while the owner is starting or, for a command that changes files, while another short command has the directory.
@@ -163,6 +163,6 @@ export async function waitForGateway(
         details: { pid: owner.pid },
       })
     }
-    await pause(100)
+    await sleep(100)
   }
 }

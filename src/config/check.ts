@@ -154,8 +154,8 @@ function strangeTo(known: AnySchema, medium: unknown): string | undefined {
 }
 
 /** Options of a source: its driver knows them, and refuses those it does not know. */
-const ofSource = ([section, list, ...rest]: readonly (string | number)[]): boolean =>
-  section === 'gateway' && list === 'sources' && rest.length > 1
+const ofSource = ([section, list, ...path]: readonly (string | number)[]): boolean =>
+  section === 'gateway' && list === 'sources' && path.length > 1
 
 /** The known name beside a path that was probably meant. */
 export function nearestKey(schema: AnySchema, path: readonly (string | number)[]): string | undefined {

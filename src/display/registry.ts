@@ -59,13 +59,13 @@ interface Running {
 }
 
 const isProvider = (value: unknown): value is DisplayProvider => {
-  const given = value as Partial<DisplayProvider> | null
+  const provider = value as Partial<DisplayProvider> | null
   return (
-    typeof given === 'object' &&
-    given !== null &&
+    typeof provider === 'object' &&
+    provider !== null &&
     (
       ['extractData', 'formatJson', 'formatHtml', 'formatText', 'formatTable', 'formatTree', 'supportsFormat'] as const
-    ).every(name => typeof given[name] === 'function')
+    ).every(name => typeof provider[name] === 'function')
   )
 }
 
@@ -116,13 +116,13 @@ export class DisplayRegistry {
 
   /** The section a name means: `plugin:section`, or the bare id of a built-in one. */
   resolve(name: string): string | undefined {
-    const [plugin = '', ...rest] = String(name ?? '')
+    const [plugin = '', ...section] = String(name ?? '')
       .trim()
       .split(':')
     const path =
-      rest.length === 0
+      section.length === 0
         ? `${CORE_PLUGIN}:${plugin}`
-        : `${plugin === CORE_ALIAS ? CORE_PLUGIN : plugin}:${rest.join(':')}`
+        : `${plugin === CORE_ALIAS ? CORE_PLUGIN : plugin}:${section.join(':')}`
     return this.#providers.has(path) ? path : undefined
   }
 

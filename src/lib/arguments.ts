@@ -77,18 +77,18 @@ export function readArguments(form: CommandForm, argv: readonly string[]): Given
 /** Checks values (texts of a command line, or JSON) against the options; fills in environment and defaults. */
 export function checkOptions(
   form: CommandForm,
-  given: Given,
+  values: Given,
   env: Record<string, string | undefined> = {},
 ): OptionValues {
   const { name: command, options, operands } = form
   const hint = helpHint(form)
   const out: OptionValues = {}
-  for (const name of Object.keys(given)) {
+  for (const name of Object.keys(values)) {
     if (!Object.hasOwn(options, name)) throw usage(`os-node ${command} has no option --${name}`, hint)
   }
   for (const [name, spec] of Object.entries(options)) {
     const fromEnv = spec.env ? env[spec.env] : undefined
-    const raw = Object.hasOwn(given, name) && given[name] !== undefined ? given[name] : fromEnv || spec.default
+    const raw = Object.hasOwn(values, name) && values[name] !== undefined ? values[name] : fromEnv || spec.default
     if (raw === undefined) {
       const what = operands?.includes(name) ? (spec.value ?? name) : `--${name} ${spec.value ?? ''}`
       if (spec.required) throw usage(`os-node ${command} needs ${what}`.trim(), hint)

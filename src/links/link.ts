@@ -243,9 +243,9 @@ export class Link {
 
   #downState({ message, retryable }: OsError, state: 'down' | 'absent' = 'down'): LinkState {
     const { clock, rareMs } = this.#options
-    const pause = retryable ? this.#backoff.next(clock.mono()) : Math.round(rareMs * (0.5 + this.#random()))
+    const delayMs = retryable ? this.#backoff.next(clock.mono()) : Math.round(rareMs * (0.5 + this.#random()))
     this.#downSince ??= clock.wall()
-    return { state, since: this.#downSince, reason: message, retry_at: clock.wall() + pause }
+    return { state, since: this.#downSince, reason: message, retry_at: clock.wall() + delayMs }
   }
 
   #retry(): void {
@@ -254,15 +254,15 @@ export class Link {
     const { clock, timers, network } = this.#options
     const before = network()
     let cancelPause = (): void => undefined
-    const pause = (left: number): void => {
+    const wait = (left: number): void => {
       const part = before === '' ? left : Math.min(left, LOOK_MS)
       cancelPause = timers.after(part, () => {
         if (part < left && network() !== before) this.back()
-        else if (part < left) pause(left - part)
+        else if (part < left) wait(left - part)
         else this.#open()
       })
     }
-    pause(Math.max(0, at - clock.wall()))
+    wait(Math.max(0, at - clock.wall()))
     // what was unplugged and is back is not left waiting
     const run = this.#run
     const endWatch = this.thing.onReturn?.(() => run === this.#run && this.back())

@@ -154,7 +154,7 @@ function load(): Native | OsError {
 
 /** dist/native: beside the bundle, or below the root that tests name. */
 function folder(): string {
-  const { OS_NODE_ADDON_DIR: given, OS_NODE_TEST_ROOT: root } = process.env
-  if (given) return given
+  const { OS_NODE_ADDON_DIR: dir, OS_NODE_TEST_ROOT: root } = process.env
+  if (dir) return dir
   return root ? join(root, 'dist/native') : join(__dirname, 'native')
 }

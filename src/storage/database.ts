@@ -355,10 +355,10 @@ export class Database {
     this.#reason = error.message
     this.#thread = undefined
     clearTimeout(this.#rest)
-    const pause = this.#backoff.next(this.#clock.mono())
-    this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${pause} ms`)
+    const backoffMs = this.#backoff.next(this.#clock.mono())
+    this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${backoffMs} ms`)
     this.#wake()
-    this.#retry = setTimeout(() => this.#start(), pause)
+    this.#retry = setTimeout(() => this.#start(), backoffMs)
     this.#retry.unref()
   }
 }

@@ -139,8 +139,8 @@ export class SqlView {
     try {
       const bloom = newBloom(this.#packets)
       for (const [uuid] of this.#open.rows('SELECT packet_uuid FROM os_packets')) addTo(bloom, uuid as Uint8Array)
-      const rest = { from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved }
-      this.#sealed.seal(summarize(this.#open, rest), bloom, (file, run) => {
+      const span = { from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved }
+      this.#sealed.seal(summarize(this.#open, span), bloom, (file, run) => {
         this.#db.exec(`ATTACH DATABASE '${file}' AS sealed`)
         try {
           this.#db.exec(run)

@@ -47,9 +47,9 @@ const ports: Check = {
     }
     const wanted = [
       { what: 'page', kind: 'tcp' as const, host, port },
-      ...config.config.gateway.receivers.flatMap(({ name, medium, host: at, port: given }) => {
+      ...config.config.gateway.receivers.flatMap(({ name, medium, host: at, port: configured }) => {
         const kind = LISTENS[mediumInfo(medium)?.name ?? '']
-        const number = portOf(medium, given)
+        const number = portOf(medium, configured)
         return kind && number ? [{ what: `receiver ${name}`, kind, host: at || '0.0.0.0', port: number }] : []
       }),
     ]

@@ -45,9 +45,9 @@ async function feed(context: CommandContext, { transmit }: StartedGateway, inter
 
 async function run(context: CommandContext, options: OptionValues): Promise<{ exitCode: number }> {
   const host = String(options['web-host'])
-  const given = options['web-port'] as number | undefined
-  const taken = given === undefined && (await realMachine().listen('tcp', host, WEB_PORT)) !== undefined
-  const started = await context.startGateway('run', { host, webPort: given ?? (taken ? 0 : WEB_PORT) })
+  const port = options['web-port'] as number | undefined
+  const taken = port === undefined && (await realMachine().listen('tcp', host, WEB_PORT)) !== undefined
+  const started = await context.startGateway('run', { host, webPort: port ?? (taken ? 0 : WEB_PORT) })
   const { banner = '', info = {} } = started
   context.print({ ok: true, role: 'demo', data_dir: context.config.dataDir, ...info }, banner)
   const over = new AbortController()

@@ -45,8 +45,8 @@ export class RetransmitTimeout {
 
   ms(): number {
     const quiet = this.#backsOff ? 2 ** this.quietRounds : 1
-    const pause = Math.max(this.#leastMs, 4 * this.roundTripMs + this.#commitMs) * quiet
-    return Math.max(pause, Math.min(MAX_BACKOFF_MS, pause * this.#backoff))
+    const rtoMs = Math.max(this.#leastMs, 4 * this.roundTripMs + this.#commitMs) * quiet
+    return Math.max(rtoMs, Math.min(MAX_BACKOFF_MS, rtoMs * this.#backoff))
   }
 
   /** The oldest packet goes again. */

@@ -359,10 +359,10 @@ export class SecureServer {
 const peerAddress = (text: string): string => /^\('(.+)', \d+\)$/.exec(text)?.[1] ?? text
 
 /** Whether that address got no answer of this kind for so long; notes one now. */
-function due(answerList: RecentAnswer[], addr: unknown, now: number, pause: number): boolean {
+function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs: number): boolean {
   const address = addressText(addr) ?? ''
   const known = answerList.findIndex(one => one.address === address)
-  if (known >= 0 && now - answerList[known]!.at < pause) return false
+  if (known >= 0 && now - answerList[known]!.at < intervalMs) return false
   if (known >= 0) answerList.splice(known, 1)
   else if (answerList.length >= ADDRESSES) answerList.shift()
   answerList.push({ address, at: now })

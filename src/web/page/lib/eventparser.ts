@@ -21,8 +21,8 @@ function parseBlock(block: string): Event[] {
   let name = 'message'
   const data: string[] = []
   for (const line of block.split('\n')) {
-    const [field, ...rest] = line.split(':')
-    const value = rest.join(':').replace(/^ /, '')
+    const [field, ...parts] = line.split(':')
+    const value = parts.join(':').replace(/^ /, '')
     if (field === 'event') name = value
     if (field === 'data') data.push(value)
   }

@@ -175,7 +175,7 @@ function stopStream(): void {
   live.patch({ streaming: false })
 }
 
-function rest(): void {
+function stopPolling(): void {
   round++
   clearTimeout(timer)
   stopStream()
@@ -183,7 +183,7 @@ function rest(): void {
 
 /** Asks now, whatever pause runs. */
 export function askNow(): void {
-  rest()
+  stopPolling()
   void poll()
 }
 
@@ -194,7 +194,7 @@ export function startLive(): void {
     renew().then(signedIn => (signedIn ? askNow() : ended()), failed)
   })
   document.addEventListener('visibilitychange', () => {
-    if (document.hidden) rest()
+    if (document.hidden) stopPolling()
     else if (session.value.state !== 'out') askNow()
   })
   addEventListener('online', () => {
@@ -204,7 +204,7 @@ export function startLive(): void {
   session.listen(() => {
     const next = session.value
     if (next.state === 'out' && state !== 'out') {
-      rest()
+      stopPolling()
       live.patch({ dashboard: null, connection: 'opening' })
       history.clear()
     }

@@ -8,12 +8,12 @@ import type { Resource } from '../lib/resource'
 
 export function Card({
   title,
-  aside,
+  corner,
   children,
   class: more = '',
 }: {
   title?: string
-  aside?: ComponentChildren
+  corner?: ComponentChildren
   children?: ComponentChildren
   class?: string
 }) {
@@ -22,7 +22,7 @@ export function Card({
       {title !== undefined && (
         <div class="card-head">
           <h2>{title}</h2>
-          {aside}
+          {corner}
         </div>
       )}
       {children}
