@@ -5,7 +5,7 @@
 import { readlinkSync, realpathSync } from 'node:fs'
 import { basename } from 'node:path'
 import { asOsError, OsError } from '../../src/lib/errors'
-import { systemTimers, type Timers } from '../../src/lib/timers'
+import { sleep, systemTimers, type Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { I2cBus } from '../../src/native/i2c'
 import type { Sample } from '../kit/channel'
@@ -150,7 +150,7 @@ export class ChipProbe implements Probe {
       write: async (...bytes) => {
         await bus.transfer(address, Uint8Array.from(bytes), null, deadlineMs)
       },
-      sleep: ms => new Promise(resolve => timers.after(Math.ceil(ms), resolve)),
+      sleep: ms => sleep(timers, Math.ceil(ms)),
     }
   }
 }

@@ -47,7 +47,7 @@ export interface RenderOptions {
 
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/
 /** how long a provider may take for its data */
-const PATIENCE_MS = 5000
+const DATA_TIMEOUT_MS = 5000
 /** one that hung for so long is asked anew: what it waited for may never come */
 const GIVE_UP_MS = 60_000
 
@@ -202,8 +202,8 @@ export class DisplayRegistry {
     options: Readonly<Record<string, unknown>>,
   ): Promise<Plain> {
     const work = this.#work(provider, node, options)
-    return within(this.#timers, PATIENCE_MS, work, () => {
-      throw new OsError('TIMEOUT', `section ${path} gave nothing for ${PATIENCE_MS / 1000} s`)
+    return within(this.#timers, DATA_TIMEOUT_MS, work, () => {
+      throw new OsError('TIMEOUT', `section ${path} gave nothing for ${DATA_TIMEOUT_MS / 1000} s`)
     })
   }
 }

@@ -253,10 +253,10 @@ export class Link {
     const { retry_at: at = 0 } = this.#state
     const { clock, timers, network } = this.#options
     const before = network()
-    let cancelPause = (): void => undefined
+    let cancelWait = (): void => undefined
     const wait = (left: number): void => {
       const part = before === '' ? left : Math.min(left, LOOK_MS)
-      cancelPause = timers.after(part, () => {
+      cancelWait = timers.after(part, () => {
         if (part < left && network() !== before) this.back()
         else if (part < left) wait(left - part)
         else this.#open()
@@ -267,7 +267,7 @@ export class Link {
     const run = this.#run
     const endWatch = this.thing.onReturn?.(() => run === this.#run && this.back())
     this.#cancelRetry = () => {
-      cancelPause()
+      cancelWait()
       endWatch?.()
     }
   }

@@ -83,7 +83,7 @@ const isSource = (thing: Openable): thing is Source => 'read' in thing && 'inter
 const isMedium = (thing: Openable): thing is Medium => 'medium' in thing && 'send' in thing
 
 /** Pauses after a lost link: a plug is often back at once, a server that is down is not asked more than once a minute. */
-const PAUSES: BackoffOptions = { minMs: 1000, maxMs: 60_000, stableMs: 60_000 }
+const BACKOFF: BackoffOptions = { minMs: 1000, maxMs: 60_000, stableMs: 60_000 }
 
 export class Supervisor {
   readonly #options: SupervisorOptions & { clock: Clock; logger: Logger; timers: Timers }
@@ -124,7 +124,7 @@ export class Supervisor {
       clock,
       timers,
       logger,
-      backoff: { ...PAUSES, ...this.#options.backoff, ...(host && { local: isLocalHost(host) }), ...backoff },
+      backoff: { ...BACKOFF, ...this.#options.backoff, ...(host && { local: isLocalHost(host) }), ...backoff },
       optional,
       ...(host !== undefined && { network: this.#options.network ?? networkState }),
       ...(openTimeoutMs !== undefined && { openTimeoutMs }),

@@ -29,7 +29,7 @@ export const pluginKey = (name: string): string => `RESOURCES.service_plugins.${
 
 type Settings = Record<string, unknown>
 
-/** `given` over `standard`, section by section. */
+/** `settings` over `standard`, section by section. */
 function merged(standard: Settings, settings: unknown): Settings {
   if (!isTree(settings)) return standard
   const out: Settings = { ...standard, ...settings }

@@ -151,7 +151,7 @@ export function culprit(found: readonly FoundPlugin[], thrown: unknown): string 
 }
 
 /** ends of the process, one after the other, that a starting plugin may be part of */
-const PATIENCE = 2
+const MAX_ENDS = 2
 
 interface Marks {
   /** being started now */
@@ -182,7 +182,7 @@ export class StartMarks {
   barred(name: string): string | undefined {
     const { ends, bars } = this.#marks
     const n = ends[name] ?? 0
-    return bars[name] ?? (n < PATIENCE ? undefined : `the process ended ${n} times while it was being started`)
+    return bars[name] ?? (n < MAX_ENDS ? undefined : `the process ended ${n} times while it was being started`)
   }
 
   /** Leaves a plugin off until it is started by hand. */

@@ -178,9 +178,9 @@ export class SqlView {
     return this.#open.number('PRAGMA view.page_count') * PAGE_BYTES
   }
 
-  devices(limitGiven?: number, offsetGiven?: number): DeviceList {
-    const limit = clampLimit(limitGiven, 100)
-    const offset = clampOffset(offsetGiven)
+  devices(limitWanted?: number, offsetWanted?: number): DeviceList {
+    const limit = clampLimit(limitWanted, 100)
+    const offset = clampOffset(offsetWanted)
     const newestS = Math.floor(this.#last.wall_ms / 1000)
     return { ok: true, ...devicesOf(this.#open, newestS, limit, offset), limit, offset }
   }

@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { asOsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
 import type { CommandContext, StartedGateway } from '../context'
@@ -39,7 +39,7 @@ async function feed(context: CommandContext, { transmit }: StartedGateway, inter
       if (code !== 'NO_ASSIGNED_ID' && !printed.has(code)) context.logger.warn(`demo: ${message}`)
       printed.add(code)
     })
-    await pause(intervalMs, undefined, { signal: end }).catch(() => undefined) // the end: the loop sees it
+    await sleep(intervalMs, undefined, { signal: end }).catch(() => undefined) // the end: the loop sees it
   }
 }
 

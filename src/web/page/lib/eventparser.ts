@@ -8,11 +8,11 @@ export interface Event {
 
 /** Text in any pieces → whole events. */
 export class EventParser {
-  #rest = ''
+  #pending = ''
 
   push(text: string): Event[] {
-    const blocks = (this.#rest + text).replaceAll('\r\n', '\n').split('\n\n')
-    this.#rest = blocks.pop()!
+    const blocks = (this.#pending + text).replaceAll('\r\n', '\n').split('\n\n')
+    this.#pending = blocks.pop()!
     return blocks.flatMap(parseBlock)
   }
 }

@@ -7,7 +7,7 @@ import { follow } from './events'
 import { History } from './history'
 import { type NamedLink, Newest, type Round } from './newest'
 import { Store } from './observable'
-import { awayPause, Meter } from './rates'
+import { Meter, retryDelayMs } from './rates'
 import { route, takeToken } from './route'
 import { admitted, ended, renew, session, signInByLink } from './session'
 import { suggestTheme } from './theme'
@@ -119,7 +119,7 @@ function failed(thrown: unknown): void {
   if (status === 401) return
   failures++
   // spread, so that many open pages do not come back at once
-  const wait = awayPause(failures, Math.random())
+  const wait = retryDelayMs(failures, Math.random())
   const problem = status === 0 ? 'The gateway does not answer.' : `The gateway answers: ${message}.`
   live.patch({ connection: 'away', problem, retryAt: Date.now() + wait })
   plan(wait)
