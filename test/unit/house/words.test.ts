@@ -42,13 +42,15 @@ const QUOTED = /'[^']*'|`[^`]*`|"[^"]*"/g
 const texts = (line: string): string => (line.match(QUOTED) ?? []).join(' ')
 
 const LIKELY = new RegExp(Object.keys(NAMES).join('|'), 'i')
-/** a comment, or a text between two tags of the page */
-const NO_CODE = /^\s*(?:\/\/|\/?\*|[A-Z][a-z ]*$)/
+const COMMENT_LINE = /^\s*(?:\/\/|\/?\*)/
 
 /** The refused names on a line of code; properties that are read have theirs where they are declared. */
 function misnamed(line: string): [name: string, instead: string][] {
-  if (!LIKELY.test(line) || NO_CODE.test(line)) return []
-  const code = line.replace(QUOTED, "''").replace(/\s\/\/\s.*$/, '')
+  if (!LIKELY.test(line) || COMMENT_LINE.test(line)) return []
+  const code = line
+    .replace(QUOTED, "''")
+    .replace(/>[^<>{}=]*<\//g, '></')
+    .replace(/\s\/\/\s.*$/, '')
   return [...code.matchAll(/(?<![.\w$])([A-Za-z_$][\w$]*)[?:(]?/g)].flatMap(([sign, name = '']) => {
     const part = KEPT.has(sign) || KEPT.has(name) ? undefined : partsOf(name).find(part => Object.hasOwn(NAMES, part))
     return part === undefined ? [] : [[name, NAMES[part]!] as [string, string]]
