@@ -82,7 +82,7 @@ function readable<T>(logger: Logger, whom: string, read: () => T): T | undefined
   }
 }
 
-export interface StartRequest {
+interface StartRequest {
   readonly config: ConfigStore
   readonly logger: Logger
   readonly signal: AbortSignal

@@ -2,7 +2,7 @@
 // (Documentation/ABI/testing/sysfs-class-hwmon, sysfs-bus-iio). Values are divided, since 23_400 / 1000 is 23.4 and
 // 23_400 * 0.001 is not. Pure tables and functions; a file that is no channel gives undefined.
 
-export interface LinearConversion {
+interface LinearConversion {
   /** UCUM */
   readonly unit: string
   /** the kernel's number divided by this is in that unit */
@@ -24,7 +24,7 @@ const HWMON: Readonly<Record<string, LinearConversion>> = {
 }
 const HWMON_ORDER = Object.keys(HWMON)
 
-export interface HwmonChannel extends LinearConversion {
+interface HwmonChannel extends LinearConversion {
   /** `temp1`: stem of its files (temp1_input, temp1_label, temp1_fault, temp1_enable) */
   readonly stem: string
   /** the file with the value */
@@ -82,7 +82,7 @@ const RAW = conversion('{raw}')
 /** Types whose raw value is the value; for all others a raw value without a scale has no unit. */
 const UNSCALED = new Set(['count', 'index', 'steps', 'intensity', 'uvindex'])
 
-export interface IioChannel extends LinearConversion {
+interface IioChannel extends LinearConversion {
   /** `temp`, `voltage0`, `accel_x` */
   readonly stem: string
   readonly file: string

@@ -21,7 +21,7 @@ export function volts(word: number, range: number): number | null {
   return value === 0x7fff || value === -0x8000 ? null : (value * range) / 32768
 }
 
-export interface AdsInput {
+interface AdsInput {
   input: Input
   range: number
 }

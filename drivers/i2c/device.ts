@@ -31,7 +31,7 @@ export interface I2cChip {
 /** The part of I2cBus that is used here; tests put their own chips behind it. */
 export type Bus = Pick<I2cBus, 'transfer' | 'close'>
 
-export interface ChipOptions {
+interface ChipOptions {
   name: string
   path: string
   address: number

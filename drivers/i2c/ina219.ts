@@ -10,7 +10,7 @@ export const INA219_CHANNELS = [
   { key: 'shunt_voltage', unit: 'V' },
 ]
 
-export interface Ina219Settings {
+interface Ina219Settings {
   shuntOhm: number
   maxA: number
 }

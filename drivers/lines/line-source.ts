@@ -16,7 +16,7 @@ import { NMEA_CHANNELS, type NmeaChannel, NmeaReader, type NmeaSink } from './nm
 import { groupsOf, patternReader } from './pattern'
 import { AskingSource, type QueriedLine, Question } from './question'
 
-export interface LineContext extends DriverContext {
+interface LineContext extends DriverContext {
   /** for tests */
   timers?: Timers
 }

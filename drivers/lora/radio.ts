@@ -20,7 +20,7 @@ import type { LoraOptions } from './lora-options'
 import type { Modem } from './modem'
 import { IRQ } from './registers'
 
-export interface RadioParts {
+interface RadioParts {
   readonly hardware: Hardware
   readonly modem: Modem
   readonly options: LoraOptions

@@ -45,7 +45,7 @@ export function answerData(request: Uint8Array): number {
   return request[0]! <= 2 ? (count + 7) >> 3 : count * 2
 }
 
-export type FrameVerdict = 'data' | 'exception' | 'wrong'
+type FrameVerdict = 'data' | 'exception' | 'wrong'
 
 /** What `answer` (function code first) is to `request`: its data from byte 2 on, an exception with its code in byte 1, or wrong. */
 export function judge(request: Uint8Array, answer: Uint8Array): FrameVerdict {
@@ -122,7 +122,7 @@ export function frameTcp(transaction: number, unit: number, pdu: Uint8Array): Ui
   return frame
 }
 
-export interface TcpFrame {
+interface TcpFrame {
   readonly transaction: number
   readonly unit: number
   /** bytes of the whole frame; the PDU begins at MBAP_BYTES */

@@ -10,7 +10,7 @@ import type { Line, OpenableEvents } from '../../src/links/contracts'
 import { findRtu, frameRtu } from './codec'
 import { badReply, noReply, type Transport } from './transport'
 
-export interface RtuOptions {
+interface RtuOptions {
   baudrate: number
   /** a character on the wire takes this long */
   characterMs: number

@@ -11,7 +11,7 @@ import { buildPoll, isPoll, isTurnEnd, POLL_SIZE, parseTurnEnd, TURN_END_SIZE } 
 import { COMMAND } from '../../src/wire/commands'
 import { Outbox, type TurnParts } from './bus'
 
-export interface MasterOptions {
+interface MasterOptions {
   name: string
   /** names the bus, for example its port */
   bus: string

@@ -14,7 +14,7 @@ const QUIET_MS = 90_000
 /** two clocks, and what adapters hold back */
 const ALMOST = 0.8
 
-export interface SlaveOptions {
+interface SlaveOptions {
   name: string
   /** names the bus, for example its port */
   bus: string

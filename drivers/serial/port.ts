@@ -16,7 +16,7 @@ import { lostReason, openError } from './errors'
 import { type MarkedBytes, MarkReader } from './parity-marks'
 import { characterMs, type SerialSettings } from './serial-options'
 
-export interface PortEvents extends MarkedBytes {
+interface PortEvents extends MarkedBytes {
   lost(reason: string): void
   /** nothing goes out; '' : again it does */
   stuck(reason: string): void

@@ -6,7 +6,7 @@ import { nearest } from '../lib/nearest'
 import { elsewhere } from './foreign-commands'
 import { type AnyVerb, GLOBAL_OPTIONS, type OptionValues } from './verb'
 
-export interface Parsed {
+interface Parsed {
   readonly verb: AnyVerb
   readonly options: OptionValues
   readonly help: boolean

@@ -17,7 +17,7 @@ export interface Fault {
   readonly text: string
 }
 
-export interface Checked {
+interface Checked {
   /** with every default filled in; unknown keys are there too */
   readonly config?: Config
   readonly faults: readonly Fault[]
@@ -139,7 +139,7 @@ export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
   })
 }
 
-export interface UnknownKey {
+interface UnknownKey {
   readonly path: readonly (string | number)[]
   readonly text: string
   readonly lost: boolean

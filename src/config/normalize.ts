@@ -2,7 +2,7 @@
 // yet, and its place of the web_user switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
 import { isTree, type Tree } from './keys'
 
-export interface Normalized {
+interface Normalized {
   readonly tree: Tree
   readonly warnings: readonly string[]
 }

@@ -22,7 +22,7 @@ export interface Repaired {
   readonly new: unknown
 }
 
-export interface ConfigRepair {
+interface ConfigRepair {
   readonly text: string
   readonly repaired: readonly Repaired[]
 }

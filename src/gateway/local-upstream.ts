@@ -20,7 +20,7 @@ import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { buildPing } from '../protocol/control'
 
-export interface LoopbackOptions {
+interface LoopbackOptions {
   script: string
   dataDir: string
   /** device id of the second process */

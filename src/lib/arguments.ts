@@ -12,7 +12,7 @@ const NUMBER = '\0'
 const unmarked = (word: string): string => (word.startsWith(NUMBER) ? word.slice(1) : word)
 
 /** Texts by option name, not checked yet. */
-export type RawOptions = Record<string, unknown>
+type RawOptions = Record<string, unknown>
 
 /** Takes a command line apart. Throws USAGE for unknown options and words that have no place. */
 export function readArguments(form: CommandForm, argv: readonly string[]): RawOptions {

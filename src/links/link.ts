@@ -39,7 +39,7 @@ const LOOK_MS = 5000
  * Who says that a link works badly: its driver, the scheduler that reads it, the secure session that has no key, or the
  * intake that refuses its readings.
  */
-export type Complainer = 'driver' | 'schedule' | 'session' | 'intake'
+type Complainer = 'driver' | 'schedule' | 'session' | 'intake'
 
 const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '', session: '', intake: '' }
 

@@ -25,7 +25,7 @@ export interface SupervisorOptions extends Pick<LinkOptions, 'openTimeoutMs' | '
   onReadings?: ReadingsHandler
 }
 
-export interface AddOptions {
+interface AddOptions {
   /** default true */
   enabled?: boolean
   /** pauses of this link alone, for example {maxMs: 1500} for a plug that must be back within two seconds */
@@ -38,7 +38,7 @@ export interface AddOptions {
   readDeadlineMs?: number
 }
 
-export type LinkKind = 'medium' | 'source' | 'line'
+type LinkKind = 'medium' | 'source' | 'line'
 
 /** What every face shows of a link: its state as it is, and counters. Times are UNIX ms. */
 export interface LinkReport {
@@ -68,7 +68,7 @@ export interface LinkReport {
   interval_ms?: number
 }
 
-export type LinkListener = (name: string, state: LinkState, before: LinkState) => void
+type LinkListener = (name: string, state: LinkState, before: LinkState) => void
 
 interface Managed {
   link: Link

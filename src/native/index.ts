@@ -9,12 +9,11 @@ import type { Addon, BusAddon, CanAddon, GpioAddon } from './addon'
 import { nativeError } from './errors'
 import { NativeSocket } from './socket'
 
-export type { Descriptor, SocketAddon } from './addon'
 export { nativeError, systemError } from './errors'
 export * from './socket'
 
 /** The clock as its time service (chrony, ntpd, systemd-timesyncd) reported it to the kernel. */
-export interface NtpState {
+interface NtpState {
   synced: boolean
   /** what the clock is still being moved by */
   offset_us: number

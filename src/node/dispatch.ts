@@ -15,7 +15,7 @@ export interface Retry {
   interval_seconds: number
 }
 
-export interface DispatcherDeps {
+interface DispatcherDeps {
   driver(medium: string): LazyTransporter | null
   /** engine_settings.network_retry, read for each packet */
   retry(): Retry

@@ -13,7 +13,7 @@ import type { FactDict } from './fact'
 const SURE = 2 ** 40
 const NEAR_HALF = 2 ** -12
 
-export type Refuse = (index: number, row: unknown, code: RejectedRow['code'], reason: string) => null
+type Refuse = (index: number, row: unknown, code: RejectedRow['code'], reason: string) => null
 
 /** A standard value as the fact holds it: whole numbers stay, others are rounded as Python's round() does. */
 export function standardValue(raw: number, precision: number): number {

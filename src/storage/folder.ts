@@ -24,7 +24,7 @@ export interface Sealed extends SealedFile {
   readonly size: number
 }
 
-export interface FolderOptions {
+interface FolderOptions {
   readonly dir: string
   readonly files: Files
   /** the windows belong to another process: nothing is written, removed or renamed */

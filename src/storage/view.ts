@@ -58,7 +58,7 @@ export interface ViewCounts {
   sealed?: SealedCounts
 }
 
-export interface ViewLimits {
+interface ViewLimits {
   maxPackets: number
   maxBytes: number
 }

@@ -5,7 +5,7 @@ import { headline, page } from './content'
 import { lineWidth, type Span, type TextLine } from './line'
 import type { TuiState } from './state'
 
-export interface Around {
+interface Around {
   readonly columns: number
   readonly rows: number
   /** program and device */

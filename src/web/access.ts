@@ -16,7 +16,7 @@ const TOKEN_ADMIN: WebSession = { role: 'admin', username: 'admin', expires_at: 
 /** For open routes: no caller is known. */
 export const ANONYMOUS: WebSession = { role: 'viewer', username: '', expires_at: null }
 
-export interface Login {
+interface Login {
   readonly username?: string | undefined
   readonly password?: string | undefined
   readonly token?: string | undefined

@@ -14,7 +14,7 @@ import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
 import { type Cut, Groups } from './groups'
 
-export interface IntakeOptions {
+interface IntakeOptions {
   log: FlashLog
   standardizer: Standardizer
   time: NodeClock

@@ -2,7 +2,7 @@
 // field and checksum, and at most once in 10 s for each AID. The ring holds the two windows of the delivery exchange.
 import type { RefusedFrame } from '../../protocol/nack'
 
-export type SentFrame = Pick<RefusedFrame, 'aid' | 'tid' | 'ts' | 'crc16'>
+type SentFrame = Pick<RefusedFrame, 'aid' | 'tid' | 'ts' | 'crc16'>
 
 const REMEMBERED = 2048
 const FRAME_MS = 60_000

@@ -47,7 +47,7 @@ export function exchangeOver(
 /** How long an answer may be on its way because the air is slow; 0 where it is not. */
 export const answerMs = ({ airtime }: Medium): number => (airtime ? 2 * airtime.of(ANSWER_BYTES) : 0)
 
-export interface DirectOptions {
+interface DirectOptions {
   delivery: 'medium' | 'best_effort'
   medium: Medium
   clock: Clock

@@ -10,7 +10,7 @@ const MAX_INTERVAL_MS = 5000
 /** probes whose late PONG still counts */
 const OPEN_PROBES = 8
 
-export interface ProbeAnswer {
+interface ProbeAnswer {
   /** how long the peer may hold an answer back for its commit; null: a bare PONG, it does not know the exchange */
   readonly commitMs: number | null
   readonly roundTripMs: number

@@ -5,7 +5,7 @@ const MIN_RETRANSMIT_MS = 2000
 /** a peer that holds packets and is slow to commit is asked ever less, yet so often that its end is seen within 80 s */
 const MAX_BACKOFF_MS = 16_000
 
-export interface RtoOptions {
+interface RtoOptions {
   /** least pause, where a slow medium needs more than 2 s */
   minRtoMs?: number | undefined
   /** the pause doubles with each sending that nothing answers */

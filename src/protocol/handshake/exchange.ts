@@ -8,7 +8,7 @@ export type SendFn = (packet: Uint8Array) => unknown
 /** Waits up to that many seconds for one packet; null or undefined when none came. */
 export type RecvFn = (seconds: number) => Promise<Uint8Array | null | undefined> | Uint8Array | null | undefined
 
-export interface ExchangeOptions<Answer> {
+interface ExchangeOptions<Answer> {
   send: SendFn
   receive: RecvFn
   request: Uint8Array

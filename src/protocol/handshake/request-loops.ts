@@ -8,7 +8,7 @@ import { deviceKey } from '../ids/devicekey'
 import { type Accepted, exchange, type RecvFn, type SendFn } from './exchange'
 import { OpenRequests } from './open-requests'
 
-export interface RequesterOptions {
+interface RequesterOptions {
   clock: Clock
   sequence: control.SequenceCounter
   sleep: (ms: number) => Promise<void>

@@ -33,7 +33,7 @@ export interface SecureServerOptions {
   maxSources?: number
 }
 
-export type PlaintextAfterSecure = 'same_address' | 'any' | 'never'
+type PlaintextAfterSecure = 'same_address' | 'any' | 'never'
 
 const READY_INTERVAL_MS = 10_000
 const REFUSE_INTERVAL_MS = 1000

@@ -28,7 +28,7 @@ const MANIFEST = v.object({ version: v.string(), parts: v.array(PART) })
 export type Part = v.InferOutput<typeof PART>
 export type Manifest = v.InferOutput<typeof MANIFEST>
 
-export type PartState = 'ok' | 'missing' | 'damaged' | 'unreadable'
+type PartState = 'ok' | 'missing' | 'damaged' | 'unreadable'
 
 export interface CheckedPart extends Part {
   readonly path: string

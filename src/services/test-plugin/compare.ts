@@ -5,7 +5,7 @@ import { type CoreTable, coreMaker, namesOf, ucum } from './cores'
 import { counted, Receiver } from './program'
 import { isSame, type Row, ringOf } from './stress/readings'
 
-export interface CoreRates {
+interface CoreRates {
   readonly name: string
   /** packets a second, best of several windows */
   readonly full_pps: number

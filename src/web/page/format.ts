@@ -51,7 +51,7 @@ export function sparkline(values: readonly number[], width: number, height: numb
     .join(' ')
 }
 
-export interface Notice {
+interface Notice {
   readonly kind: string
   readonly text: string
   readonly bad: boolean

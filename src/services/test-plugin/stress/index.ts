@@ -10,7 +10,7 @@ import { runJob, runProcess, together } from './runners'
 import type { Share } from './share'
 import { type StressSummary, summaryOf } from './summary'
 
-export interface StressParts {
+interface StressParts {
   /** the file of the program: processes and threads run it again */
   readonly script: string
   readonly cores?: CoreTable

@@ -14,9 +14,9 @@ export class ApiError extends Error {
   }
 }
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
-export interface CallOptions {
+interface CallOptions {
   body?: object
   signal?: AbortSignal
   timeoutMs?: number

@@ -4,7 +4,7 @@ import { counted } from '../../../lib/counted'
 import { commandName, isData, isSecure } from '../../../wire/commands'
 import { crc8, crc16 } from '../../../wire/crc'
 
-export interface HexField {
+interface HexField {
   readonly name: string
   /** bytes [start, end) */
   readonly start: number

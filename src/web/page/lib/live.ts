@@ -18,7 +18,7 @@ const EVENTS_AGAIN_MS = 15_000
 const DRAW_MS = 200
 const WHOLE_EVERY = 6
 
-export interface Live {
+interface Live {
   connection: 'opening' | 'up' | 'away'
   /** the words of the gateway, or that it was not reached */
   problem: string

@@ -10,7 +10,7 @@ const KEPT = 60
 export const retryDelayMs = (failures: number, random: number): number =>
   (failures <= 500 ? 800 : 10_000) * (1 + random / 2)
 
-export interface Rates {
+interface Rates {
   /** readings taken in */
   readings: number
   /** packets acknowledged by the upstream */

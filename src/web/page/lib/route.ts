@@ -2,12 +2,12 @@
 // so that back, forward, reload and a link that is passed on work.
 import { Store } from './observable'
 
-export interface Route {
+interface Route {
   readonly path: readonly string[]
   readonly values: Readonly<Record<string, string>>
 }
 
-export function parseHash(hash: string): Route {
+function parseHash(hash: string): Route {
   const [path = '', values = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   return {
     path: path.split('/').filter(Boolean).map(plain),

@@ -42,7 +42,7 @@ export const Chip = ({ children }: { children: ComponentChildren }) => <span cla
 /** What a reader sees where nothing is, or something went wrong. */
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>
 
-export function troubleText(error: ApiError, what: string): string {
+function troubleText(error: ApiError, what: string): string {
   if (error.status === 0) return 'The gateway is not reachable. This part reloads automatically.'
   if (error.status === 404 && error.code === 'NOT_FOUND' && error.message === 'not found')
     return `This gateway does not offer ${what}.`
