@@ -160,9 +160,9 @@ export function displayAccess(): DisplayAccess {
   const registry = getDisplayRegistry()
   return {
     DisplayProvider,
-    register: given => registry.register(providerOf(given) as DisplayProvider),
-    unregister: given => {
-      const { plugin_name, section_id } = given as DisplayProvider
+    register: provider => registry.register(providerOf(provider) as DisplayProvider),
+    unregister: provider => {
+      const { plugin_name, section_id } = provider as DisplayProvider
       registry.unregister(plugin_name, section_id)
     },
     metadata: () => ({ ...registry.metadata() }),

@@ -157,7 +157,7 @@ async function cli(): Promise<void> {
     signal: stop.signal,
     fragments: fragments(),
     ...(followsParent() && { logPrefix: 'upstream | ' }),
-    context: given => localContext(given, () => stop.abort()),
+    context: options => localContext(options, () => stop.abort()),
   })
   // what is still open by now (a socket that waits, a timer) must not keep a finished command alive
   setTimeout(() => process.exit(), 2000).unref()

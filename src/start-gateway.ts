@@ -82,7 +82,7 @@ function readable<T>(logger: Logger, whom: string, read: () => T): T | undefined
   }
 }
 
-export interface StartRequest {
+interface StartRequest {
   readonly config: ConfigStore
   readonly logger: Logger
   readonly signal: AbortSignal
@@ -253,8 +253,8 @@ async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: Gatewa
     logger: logger.child('web'),
     auth: {
       enabled: () => config.get<boolean>('web_user.auth_enabled'),
-      verify: given => verifier.verify(given),
-      remembered: given => verifier.remembered(given),
+      verify: token => verifier.verify(token),
+      remembered: token => verifier.remembered(token),
       stamp: () => verifier.stamp(),
     },
     users,

@@ -14,7 +14,7 @@ import type { Timers } from '../../src/lib/timers'
 import type { BleConnection, ConnectOptions, Radio, Report } from './radio'
 import { type Remedy, Silence } from './silence'
 
-export type OnReport = (report: Report) => void
+type OnReport = (report: Report) => void
 
 export interface AdapterUser {
   /** the adapter is gone: this user is out */
@@ -23,7 +23,7 @@ export interface AdapterUser {
   degraded(reason: string): void
 }
 
-export interface AdapterOptions {
+interface AdapterOptions {
   /** hci0 … */
   name: string
   radio: Radio

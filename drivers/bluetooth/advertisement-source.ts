@@ -25,7 +25,7 @@ export interface SourceParts {
   testWaitMs?: number
 }
 
-export interface AdvertisedOptions {
+interface AdvertisedOptions {
   type: string
   options: CommonOptions
   address: string | null

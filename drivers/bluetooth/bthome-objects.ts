@@ -1,7 +1,7 @@
 // The objects of BTHome v2 (bthome.io/format): what each id means. Data only. Several ids measure the same thing in other
 // sizes; they have one name. Units are UCUM (dBm and its like are spellings os-node knows).
 
-export interface ObjectType {
+interface ObjectType {
   readonly key: string
   readonly bytes: 1 | 2 | 3 | 4
   readonly signed: boolean

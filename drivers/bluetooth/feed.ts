@@ -9,12 +9,12 @@ import type { Adapter, AdapterUser } from './adapter'
 import type { Decoder, Emit } from './codec'
 import type { Report } from './radio'
 
-export interface Heard {
+interface Heard {
   readonly value: number | null
   readonly raw: string
 }
 
-export interface FeedOptions {
+interface FeedOptions {
   adapter: Adapter
   /** null: whatever the decoder knows as its own */
   address: string | null

@@ -7,7 +7,7 @@ const APPLE = 0x004c
 const TYPE = 0x02
 const LENGTH = 0x15
 
-export interface Ibeacon {
+interface Ibeacon {
   /** 32 hex digits, lower case */
   readonly uuid: string
   readonly major: number
@@ -36,7 +36,7 @@ export function parseIbeacon(data: Uint8Array): Ibeacon | null {
 export const distance = (measuredPower: number, rssi: number, pathLoss: number): number =>
   Math.round(10 ** ((measuredPower - rssi) / (10 * pathLoss)) * 100) / 100
 
-export interface IbeaconFilter {
+interface IbeaconFilter {
   /** 32 hex digits, lower case */
   uuid: string
   major?: number | undefined

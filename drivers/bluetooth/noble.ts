@@ -49,7 +49,7 @@ async function load(): Promise<Library> {
   return { Noble: noble.default, Bindings: bindings.default }
 }
 
-export interface NobleRadioOptions {
+interface NobleRadioOptions {
   /** hci0 … */
   adapter: string
   /** extended scanning of Bluetooth 5: hears long advertisements, where the adapter can */

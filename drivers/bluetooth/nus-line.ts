@@ -22,7 +22,7 @@ const MTU = 247
 const ATT_HEADER = 3
 const WRITE_MS = 10_000
 
-export interface NusLineOptions {
+interface NusLineOptions {
   name: string
   /** address or advertised name */
   peer: string

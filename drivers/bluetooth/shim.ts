@@ -8,7 +8,7 @@ import type { Logger } from '../../src/lib/logger'
 import type { Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
 import { handOver } from '../../src/links/deliver'
 
-export interface ShimOptions {
+interface ShimOptions {
   listen: boolean
   /** IP address */
   host: string

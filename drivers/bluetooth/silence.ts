@@ -10,10 +10,10 @@ const MOST_MS = 900_000
 export class Silence {
   #at = 0
   #taken = 0
-  #pauseMs: number
+  #waitMs: number
 
   constructor(readonly afterMs: number) {
-    this.#pauseMs = afterMs
+    this.#waitMs = afterMs
   }
 
   /** An advertisement, or the begin of a scan that was asked for. Runs for every report. */
@@ -21,7 +21,7 @@ export class Silence {
     this.#at = now
     if (this.#taken === 0) return
     this.#taken = 0
-    this.#pauseMs = this.afterMs
+    this.#waitMs = this.afterMs
   }
 
   /** remedies taken since something was heard */
@@ -31,7 +31,7 @@ export class Silence {
 
   /** When next() is to be asked. */
   get due(): number {
-    return this.#at + this.#pauseMs
+    return this.#at + this.#waitMs
   }
 
   /** What is to be done now, or null: it is not time. */
@@ -40,8 +40,7 @@ export class Silence {
     const remedy = REMEDIES[this.#taken % REMEDIES.length]!
     this.#taken++
     this.#at = now
-    if (this.#taken % REMEDIES.length === 0)
-      this.#pauseMs = Math.min(this.#pauseMs * 2, Math.max(MOST_MS, this.afterMs))
+    if (this.#taken % REMEDIES.length === 0) this.#waitMs = Math.min(this.#waitMs * 2, Math.max(MOST_MS, this.afterMs))
     return remedy
   }
 }

@@ -11,7 +11,7 @@ import { type UseEntry, usesOf } from './uses'
 
 const GROUPS: Readonly<Record<BusKind, string>> = { i2c: 'i2c', spi: 'spi', uart: 'dialout', can: 'root', w1: 'root' }
 
-export interface ReportInput {
+interface ReportInput {
   readonly board: Board
   readonly tree: DeviceTree
   readonly configured: boolean

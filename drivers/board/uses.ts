@@ -4,7 +4,7 @@ import { oneWay, type PinKeys } from './board-options'
 import { pinName, pinText } from './pins'
 import { type Board, type BoardBus, gpioNumber } from './types'
 
-export interface Uses {
+interface Uses {
   /** GPIOn, or the pin in the words of the configuration where it is on no header → what uses it */
   readonly pins: ReadonlyMap<string, readonly string[]>
   /** bus name → what uses it */
@@ -27,7 +27,7 @@ const MINI_UART = '/dev/ttyS0'
 const TTY = /^(\/dev\/)?[A-Za-z][\w./-]*$/
 
 /** What only the machine tells; handed in for tests. */
-export interface Ports {
+interface Ports {
   /** the device behind a name of a port such as /dev/serial0; the name itself where there is none */
   real(path: string): string
   /** the device of a bus as it is called here */

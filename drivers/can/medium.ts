@@ -10,7 +10,7 @@ import { type BusEdges, CanBus, kernelEdges, lossOf } from './bus'
 import { type CanOptions, idOf, MAX_STANDARD, type PeerOptions, STANDARD_PACKET } from './can-options'
 import { CanPeer, type PeerParts, type PeerSettings } from './peer'
 
-export interface CanParts extends DriverContext {
+interface CanParts extends DriverContext {
   readonly timers?: Timers
   /** the kernel; tests hand in their own */
   readonly edges?: BusEdges

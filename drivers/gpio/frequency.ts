@@ -5,7 +5,7 @@
 /** readings a window can span; with more of them the window is shorter */
 const MARKS = 128
 
-export interface FrequencyOptions {
+interface FrequencyOptions {
   /** averaged over at least this long; 0: from reading to reading */
   windowNs: number
   timeoutNs: number

@@ -101,7 +101,7 @@ class GpioProbe implements Probe {
   }
 }
 
-export interface GpioParts {
+interface GpioParts {
   world?: GpioWorld
   timers?: Timers
   /** where device files appear */

@@ -10,7 +10,7 @@ interface PinWorld {
   resolve(spec: PinSpec): ResolvedPin
 }
 
-export interface Parked {
+interface Parked {
   readonly lines: GpioLines
   /** what can only be changed by requesting the line anew */
   readonly form: string

@@ -10,7 +10,7 @@ import type { InputOptions } from './gpio-options'
 import type { Kept } from './kept'
 import { type GpioWorld, refuses, requestPin } from './lines'
 
-export interface InputEvents {
+interface InputEvents {
   /** mode edge: the level changed */
   changed(): void
   lost(reason: string): void

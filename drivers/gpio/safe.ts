@@ -31,9 +31,9 @@ export async function settleOutputs(
   world: GpioWorld = kernelGpio,
 ): Promise<OutputItem[]> {
   const items: OutputItem[] = []
-  for (const { name: source, type, ...rest } of entries) {
+  for (const { name: source, type, ...fields } of entries) {
     if (type !== 'gpio') continue
-    const { deadband: _, ...raw } = rest as Record<string, unknown>
+    const { deadband: _, ...raw } = fields as Record<string, unknown>
     try {
       for (const output of checkOptions(gpioOptions, raw, source).outputs)
         items.push(await settle(world, source, output, occasion, hold))

@@ -2,7 +2,7 @@
 // (Documentation/ABI/testing/sysfs-class-hwmon, sysfs-bus-iio). Values are divided, since 23_400 / 1000 is 23.4 and
 // 23_400 * 0.001 is not. Pure tables and functions; a file that is no channel gives undefined.
 
-export interface LinearConversion {
+interface LinearConversion {
   /** UCUM */
   readonly unit: string
   /** the kernel's number divided by this is in that unit */
@@ -24,7 +24,7 @@ const HWMON: Readonly<Record<string, LinearConversion>> = {
 }
 const HWMON_ORDER = Object.keys(HWMON)
 
-export interface HwmonChannel extends LinearConversion {
+interface HwmonChannel extends LinearConversion {
   /** `temp1`: stem of its files (temp1_input, temp1_label, temp1_fault, temp1_enable) */
   readonly stem: string
   /** the file with the value */
@@ -82,7 +82,7 @@ const RAW = conversion('{raw}')
 /** Types whose raw value is the value; for all others a raw value without a scale has no unit. */
 const UNSCALED = new Set(['count', 'index', 'steps', 'intensity', 'uvindex'])
 
-export interface IioChannel extends LinearConversion {
+interface IioChannel extends LinearConversion {
   /** `temp`, `voltage0`, `accel_x` */
   readonly stem: string
   readonly file: string
@@ -93,15 +93,15 @@ export interface IioChannel extends LinearConversion {
 
 /** The channel of an IIO file such as `in_voltage0_raw`, `in_accel_x_raw`, `in_temp_input`, with what belongs to it. */
 export function iioChannel(file: string, files: ReadonlySet<string>): IioChannel | undefined {
-  const [, type, rest = '', what] = /^in_([a-z]+)(\d*(?:-[a-z]+\d+)?(?:_[a-z0-9_]+?)?)_(raw|input)$/.exec(file) ?? []
+  const [, type, channel = '', what] = /^in_([a-z]+)(\d*(?:-[a-z]+\d+)?(?:_[a-z0-9_]+?)?)_(raw|input)$/.exec(file) ?? []
   const found = type === undefined || !Object.hasOwn(IIO, type) ? undefined : IIO[type]
-  if (!found || rest.includes('quaternion')) return undefined
-  const stem = `${type}${rest}`
+  if (!found || channel.includes('quaternion')) return undefined
+  const stem = `${type}${channel}`
   // a processed value needs nothing; where a channel has both it is taken once, processed
   if (what === 'input') return { ...found, stem, file }
   if (files.has(`in_${stem}_input`)) return undefined
   const own = (suffix: string): string | undefined =>
-    belonging(type!, rest)
+    belonging(type!, channel)
       .find(name => files.has(`${name}_${suffix}`))
       ?.concat(`_${suffix}`)
   const scale = own('scale')
@@ -111,9 +111,9 @@ export function iioChannel(file: string, files: ReadonlySet<string>): IioChannel
 }
 
 /** A scale may belong to one channel, to all of a modifier or to all of the type: the nearest wins. */
-function belonging(type: string, rest: string): string[] {
-  const names = [`in_${type}${rest}`]
-  const [, index = '', modifier = ''] = /^(\d*(?:-[a-z]+\d+)?)(_.*)?$/.exec(rest) ?? []
+function belonging(type: string, channel: string): string[] {
+  const names = [`in_${type}${channel}`]
+  const [, index = '', modifier = ''] = /^(\d*(?:-[a-z]+\d+)?)(_.*)?$/.exec(channel) ?? []
   if (modifier) names.push(`in_${type}${index}`, `in_${type}${modifier}`)
   // differential pairs share `in_voltage-voltage_scale`
   if (index.includes('-')) names.push(`in_${type}-${type}`)

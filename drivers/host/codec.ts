@@ -40,7 +40,7 @@ export function parseLoad(text: string): [number, number, number] | null {
 /** Seconds since boot from /proc/uptime. */
 export const parseUptime = (text: string): number | null => oneNumber(text.trim().split(/\s+/)[0] ?? '')
 
-export interface Memory {
+interface Memory {
   total: number
   available: number
   swapTotal: number

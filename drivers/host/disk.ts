@@ -7,7 +7,7 @@ import type { HostEnvironment } from './environment'
 import type { HostSensor, Probe } from './group'
 import type { Space } from './slow'
 
-export interface DiskPath {
+interface DiskPath {
   path: string
   /** for the sensors' names: disk_<label>_free, disk_<label>_used */
   label: string

@@ -9,7 +9,7 @@ export interface HostEnvironment extends DriverContext {
   sys: string
   proc: string
   files: SlowFiles
-  pause(ms: number): Promise<void>
+  sleep(ms: number): Promise<void>
   space(path: string): Promise<Space>
 }
 
@@ -21,7 +21,7 @@ export const hostEnvironment = (
   sys: roots.sys ?? '/sys',
   proc: roots.proc ?? '/proc',
   files: slowFiles,
-  pause: ms => new Promise(resolve => setTimeout(resolve, ms)),
+  sleep: ms => new Promise(resolve => setTimeout(resolve, ms)),
   space: path => slowFiles.space(path),
 })
 

@@ -43,7 +43,7 @@ export class CpuProbe implements Probe {
   async sample(sensors: readonly HostSensor[]): Promise<(number | null)[]> {
     let now = parseCpu(procText(this.env, 'stat'))
     if (now && this.#before && now.total - this.#before.total < LEAST_TICKS) {
-      await this.env.pause(SECOND_LOOK_MS)
+      await this.env.sleep(SECOND_LOOK_MS)
       now = parseCpu(procText(this.env, 'stat'))
     }
     const load = parseLoad(procText(this.env, 'loadavg'))
@@ -167,7 +167,7 @@ export class NetworkProbe implements Probe<NetSensor> {
   }
 
   async sample(sensors: readonly NetSensor[]): Promise<(number | null)[]> {
-    if (this.#before && this.env.clock.mono() - this.#before.at < LEAST_MS) await this.env.pause(SECOND_LOOK_MS)
+    if (this.#before && this.env.clock.mono() - this.#before.at < LEAST_MS) await this.env.sleep(SECOND_LOOK_MS)
     const now = this.#look()
     const before = this.#before
     this.#before = now

@@ -17,7 +17,7 @@ export interface Space {
   availableBytes: number
 }
 
-export interface SlowFilesOptions {
+interface SlowFilesOptions {
   read?: (path: string) => Promise<string>
   timers?: Timers
   /** a healthy chip answers within some ten milliseconds, a DHT22 within two seconds */

@@ -9,7 +9,7 @@ import { readdirSync, realpathSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { array, type GenericSchema, type InferOutput, minLength, optional, pipe, regex, string } from 'valibot'
 import { asOsError, errno, OsError, outOfFiles } from '../../src/lib/errors'
-import { systemTimers, type Timers } from '../../src/lib/timers'
+import { sleep, systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, OpenableEvents, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
 import { FileReader } from '../../src/native/files'
@@ -135,7 +135,7 @@ class W1Probe implements Probe {
       await this.#opened().write(path, 'trigger', DEADLINE_MS)
       // -1: some sensor still converts; its value would come out empty
       for (let k = 0; k < ASKS; k++) {
-        await new Promise<void>(resolve => this.#timers.after(ASK_MS, resolve))
+        await sleep(this.#timers, ASK_MS)
         if ((await this.#text(path)).trim() !== '-1') break
       }
       this.detail.conversions_together++

@@ -21,7 +21,7 @@ export function volts(word: number, range: number): number | null {
   return value === 0x7fff || value === -0x8000 ? null : (value * range) / 32768
 }
 
-export interface AdsInput {
+interface AdsInput {
   input: Input
   range: number
 }
@@ -44,7 +44,7 @@ export class Ads1115 implements I2cChip {
       const config = configWord(input, range, this.rate)
       await io.write(0x01, config >> 8, config & 0xff)
       // its oscillator is within 10 %, and it wakes up first
-      await io.pause(1100 / this.rate + 0.1)
+      await io.sleep(1100 / this.rate + 0.1)
       await this.#done(io, config)
       const bytes = await io.read(0x00, 2)
       const value = volts((bytes[0]! << 8) | bytes[1]!, range)
@@ -59,7 +59,7 @@ export class Ads1115 implements I2cChip {
       const [high, low] = await io.read(0x01, 2)
       if (((high! << 8) | low!) === config) return // bit 15 is set again when it is done
       if (tries >= 3) throw new OsError('BAD_REPLY', 'the chip lost its settings or does not convert')
-      await io.pause(1100 / this.rate)
+      await io.sleep(1100 / this.rate)
     }
   }
 }

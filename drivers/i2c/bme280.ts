@@ -103,8 +103,8 @@ export class Bme280 implements I2cChip {
     if (this.#humid) await io.write(0xf2, code)
     await io.write(0xf4, (code << 5) | (code << 2) | 1)
     // longest time of a measurement (9.1): 1.25 ms and 2.3 ms for each sample, 0.575 ms more for two of the three
-    await io.pause(1.25 + 3 * 2.3 * this.oversampling + 2 * 0.575)
-    for (let tries = 0; tries < 5 && (await io.read(0xf3, 1))[0]! & 8; tries++) await io.pause(2)
+    await io.sleep(1.25 + 3 * 2.3 * this.oversampling + 2 * 0.575)
+    for (let tries = 0; tries < 5 && (await io.read(0xf3, 1))[0]! & 8; tries++) await io.sleep(2)
     const data = await io.read(0xf7, this.#humid ? 8 : 6)
     const adcP = (data[0]! << 12) | (data[1]! << 4) | (data[2]! >> 4)
     const adcT = (data[3]! << 12) | (data[4]! << 4) | (data[5]! >> 4)

@@ -5,7 +5,7 @@
 import { readlinkSync, realpathSync } from 'node:fs'
 import { basename } from 'node:path'
 import { asOsError, OsError } from '../../src/lib/errors'
-import { systemTimers, type Timers } from '../../src/lib/timers'
+import { sleep, systemTimers, type Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { I2cBus } from '../../src/native/i2c'
 import type { Sample } from '../kit/channel'
@@ -18,7 +18,7 @@ export interface ChipIo {
   write(...bytes: number[]): Promise<void>
   /** bytes that follow from no register, in memory of their own */
   receive(count: number): Promise<Uint8Array>
-  pause(ms: number): Promise<void>
+  sleep(ms: number): Promise<void>
 }
 
 export interface I2cChip {
@@ -31,7 +31,7 @@ export interface I2cChip {
 /** The part of I2cBus that is used here; tests put their own chips behind it. */
 export type Bus = Pick<I2cBus, 'transfer' | 'close'>
 
-export interface ChipOptions {
+interface ChipOptions {
   name: string
   path: string
   address: number
@@ -150,7 +150,7 @@ export class ChipProbe implements Probe {
       write: async (...bytes) => {
         await bus.transfer(address, Uint8Array.from(bytes), null, deadlineMs)
       },
-      pause: ms => new Promise(resolve => timers.after(Math.ceil(ms), resolve)),
+      sleep: ms => sleep(timers, Math.ceil(ms)),
     }
   }
 }

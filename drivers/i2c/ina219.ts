@@ -10,7 +10,7 @@ export const INA219_CHANNELS = [
   { key: 'shunt_voltage', unit: 'V' },
 ]
 
-export interface Ina219Settings {
+interface Ina219Settings {
   shuntOhm: number
   maxA: number
 }
@@ -75,7 +75,7 @@ export class Ina219 implements I2cChip {
     await io.write(0, config >> 8, config & 0xff)
     await io.write(5, register >> 8, register & 0xff)
     await this.#check(io)
-    await io.pause(2)
+    await io.sleep(2)
   }
 
   async sample(io: ChipIo) {

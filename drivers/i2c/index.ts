@@ -39,7 +39,7 @@ const address = (standard: number) =>
 const bus = v.optional(
   v.pipe(
     v.union([v.pipe(v.number(), v.integer(), v.minValue(0)), v.pipe(v.string(), v.minLength(1))]),
-    v.transform(given => (typeof given === 'number' || /^\d+$/.test(given) ? `/dev/i2c-${given}` : given)),
+    v.transform(bus => (typeof bus === 'number' || /^\d+$/.test(bus) ? `/dev/i2c-${bus}` : bus)),
   ),
   1,
 )

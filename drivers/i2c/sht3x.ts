@@ -28,7 +28,7 @@ export class Sht3x implements I2cChip {
 
   async setUp(io: ChipIo): Promise<void> {
     await io.write(0x30, 0x93) // break, in case it measures by itself
-    await io.pause(1)
+    await io.sleep(1)
     await io.write(0xf3, 0x2d)
     if (wordAt(await io.receive(3), 0) === null) throw wrongChip('SHT3x', 'its status register has a wrong CRC')
   }
@@ -36,7 +36,7 @@ export class Sht3x implements I2cChip {
   async sample(io: ChipIo) {
     const [high, low, ms] = REPEATABILITY[this.repeatability]
     await io.write(high, low)
-    await io.pause(ms)
+    await io.sleep(ms)
     const bytes = await io.receive(6)
     return [sampleOf(bytes.subarray(0, 3), sht3xCelsius), sampleOf(bytes.subarray(3), sht3xHumidity)]
   }

@@ -5,7 +5,7 @@ import type { RawReading, SourceReading } from '../../src/links/contracts'
 import type { FixedChannel, StatusRule } from './common-options'
 import { statusOf } from './status'
 
-export interface ChannelOptions {
+interface ChannelOptions {
   id: string
   /** UCUM */
   unit: string

@@ -25,7 +25,7 @@ export interface Feed {
   readonly detail?: Readonly<Record<string, number>>
 }
 
-export interface LatestOptions {
+interface LatestOptions {
   type: string
   intervalMs: number
   maxAgeMs: number

@@ -19,7 +19,7 @@ export interface Probe {
   readonly detail?: Readonly<Record<string, number>>
 }
 
-export interface PolledOptions {
+interface PolledOptions {
   type: string
   intervalMs: number
   /** a function: known once it is open */

@@ -30,7 +30,7 @@ const ANSWERS: ReadonlySet<number> = new Set([
   COMMAND.SECURE_CHANNEL_ACK,
 ])
 
-export interface ShareOptions {
+interface ShareOptions {
   /** of the link, as the supervisor knows it */
   name: string
   mode: 'send' | 'listen'

@@ -7,7 +7,7 @@ import { type Checksum, checkedEnd } from './checksum'
 import { LineSplitter } from './splitter'
 
 /** Takes what a line says; false where it says nothing to this reader. `now` is monotonic ms. */
-export type LineReader = (text: string, take: Take, now: number) => boolean
+type LineReader = (text: string, take: Take, now: number) => boolean
 
 export interface LineFeedOptions {
   line: Line
@@ -21,7 +21,7 @@ export interface LineFeedOptions {
   now: () => number
 }
 
-export interface LineCounts extends Record<string, number> {
+interface LineCounts extends Record<string, number> {
   lines: number
   unmatched: number
   too_long: number

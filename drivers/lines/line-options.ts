@@ -82,7 +82,7 @@ export const lineOptions = v.pipe(
     channels: v.optional(v.record(v.string(), lineChannel), {}),
   }),
   v.check(
-    ({ pattern: given, max_length }) => ![given].flat().some(one => compiles(one) && tooSlow(one, max_length)),
+    ({ pattern: patterns, max_length }) => ![patterns].flat().some(one => compiles(one) && tooSlow(one, max_length)),
     'pattern takes too long on some lines: it would stop the gateway. Nested repeats such as (a+)+ are the usual reason',
   ),
 )

@@ -16,7 +16,7 @@ import { NMEA_CHANNELS, type NmeaChannel, NmeaReader, type NmeaSink } from './nm
 import { groupsOf, patternReader } from './pattern'
 import { AskingSource, type QueriedLine, Question } from './question'
 
-export interface LineContext extends DriverContext {
+interface LineContext extends DriverContext {
   /** for tests */
   timers?: Timers
 }
@@ -35,19 +35,19 @@ export function createLineSource(
   context: LineContext,
 ): Source {
   const { clock, timers = systemTimers } = context
-  const { poll, channels: given, interval_ms: intervalMs } = options
+  const { poll, channels: channelOptions, interval_ms: intervalMs } = options
   const patterns = [options.pattern].flat()
   const keys = [...new Set(patterns.flatMap(groupsOf))]
-  for (const key of Object.keys(given))
+  for (const key of Object.keys(channelOptions))
     if (!keys.includes(key))
       throw new OsError('CONFIG_INVALID', `options of ${name}: channels.${key}: pattern has no group of this name`, {
         hint: `there are: ${keys.join(', ')}`,
       })
   const channels = keys.map(key => {
-    const own = given[key]
+    const own = channelOptions[key]
     return new ValueChannel({ ...own, id: own?.id ?? idOf(name, key, keys.length), unit: own?.unit ?? '1' })
   })
-  const groups = new Map(keys.map((key, place) => [key, { place, options: given[key] ?? {} }]))
+  const groups = new Map(keys.map((key, place) => [key, { place, options: channelOptions[key] ?? {} }]))
   const feed = new LineFeed({
     line,
     separator: Buffer.from(options.separator, 'latin1'),
@@ -136,7 +136,7 @@ function nmeaReader(
 /** A value of the unit `from` in the transducer's unit; null where the two are not of one kind. A bare number is taken as it is. */
 function converted(value: number | null, from: string, { unit, conversion }: Transducer): number | null {
   if (value === null || from === '1' || from === unit) return value
-  const given = resolve(from)
-  if (given?.canonical !== conversion.canonical) return null
-  return (value * given.factor + given.offset - conversion.offset) / conversion.factor
+  const unitOf = resolve(from)
+  if (unitOf?.canonical !== conversion.canonical) return null
+  return (value * unitOf.factor + unitOf.offset - conversion.offset) / conversion.factor
 }

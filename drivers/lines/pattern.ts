@@ -2,7 +2,7 @@
 // second for a line would stop the whole gateway: it is tried on hostile lines before it is taken, and lines are bounded.
 import type { Take } from '../kit/latest-source'
 
-export interface GroupOptions {
+interface GroupOptions {
   /** of a number in the text; default 10 */
   base?: number | undefined
   /** numbers for words: {"ON": 1, "OFF": 0} */

@@ -12,7 +12,7 @@ import type { Files } from '../../src/lib/files'
 import type { Logger } from '../../src/lib/logger'
 import type { DutyCycle, SpentAgo } from './duty'
 
-export interface BookParts {
+interface BookParts {
   readonly path: string
   readonly band: string
   readonly duty: DutyCycle

@@ -13,7 +13,7 @@ import type { DutyCycle } from './duty'
 import type { Modem } from './modem'
 import { SendQueue, type Waiting } from './queue'
 
-export interface ChannelParts {
+interface ChannelParts {
   readonly modem: Modem
   readonly duty: DutyCycle
   /** keeps the budget over a restart; null: it is not kept */
@@ -24,7 +24,7 @@ export interface ChannelParts {
   readonly complain: (reason: string) => void
 }
 
-export interface Next {
+interface Next {
   /** null: nothing may go before `afterMs` */
   readonly packet: Uint8Array | null
   readonly afterMs: number

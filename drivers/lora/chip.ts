@@ -75,10 +75,10 @@ export class LoraChip {
   }
 
   /** From power-up or anything else to standby with every setting written. Throws Fault where it is no SX127x. */
-  async setUp(pause: (ms: number) => Promise<void>): Promise<void> {
+  async setUp(sleep: (ms: number) => Promise<void>): Promise<void> {
     const version = await this.read(REG.VERSION)
     if (version !== CHIP_VERSION) throw new Fault('version', versionText(version))
-    await this.#calibrate(pause)
+    await this.#calibrate(sleep)
     // the modem changes only asleep; sleep also empties the buffer and the flags
     await this.write(REG.OP_MODE, MODE.SLEEP)
     await this.#mode(MODE.SLEEP)
@@ -92,17 +92,17 @@ export class LoraChip {
    * Image rejection at the frequency it hears on; by itself the chip does it at power-up only, at 434 MHz (data sheet 2.1.3.8).
    * Only the other modem can, in standby.
    */
-  async #calibrate(pause: (ms: number) => Promise<void>): Promise<void> {
+  async #calibrate(sleep: (ms: number) => Promise<void>): Promise<void> {
     const port = this.#modem.lowPort ? LOW_FREQUENCY : 0
     // the first puts it to sleep whatever it does, the second takes the other modem
     await this.write(REG.OP_MODE, port | MODE.SLEEP)
     await this.write(REG.OP_MODE, port | MODE.SLEEP)
     await this.#frequency(this.#modem.rxFrf)
     await this.write(REG.OP_MODE, port | MODE.STANDBY)
-    await pause(CALIBRATION_MS)
+    await sleep(CALIBRATION_MS)
     await this.write(REG.IMAGE_CAL, IMAGE_CAL_START)
     for (let k = 0; k < CALIBRATION_ASKS; k++) {
-      await pause(CALIBRATION_MS)
+      await sleep(CALIBRATION_MS)
       if (((await this.read(REG.IMAGE_CAL)) & IMAGE_CAL_RUNNING) === 0) return
     }
     throw new Fault('calibration', 'the image calibration does not end')
@@ -198,11 +198,11 @@ export class LoraChip {
    * Noise at the least gain of the amplifier (data sheet 3.5.5). The register allows for the gain, so a receiver that works
    * then shows its own noise, far above that of the channel, however quiet it is. The gain is set back.
    */
-  async noiseAtLeastGain(pause: (ms: number) => Promise<void>): Promise<number> {
+  async noiseAtLeastGain(sleep: (ms: number) => Promise<void>): Promise<number> {
     const set = (register: number): number => this.#modem.registers.find(([known]) => known === register)![1]
     await this.write(REG.MODEM_CONFIG_3, set(REG.MODEM_CONFIG_3) & ~AUTO_GAIN)
     await this.write(REG.LNA, LEAST_GAIN | (set(REG.LNA) & 0x1f))
-    await pause(SETTLE_MS)
+    await sleep(SETTLE_MS)
     const noise = await this.noise()
     await this.write(REG.LNA, set(REG.LNA))
     await this.write(REG.MODEM_CONFIG_3, set(REG.MODEM_CONFIG_3))

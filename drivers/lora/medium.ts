@@ -14,7 +14,7 @@ import type { LoraOptions } from './lora-options'
 import type { Modem } from './modem'
 import { Radio } from './radio'
 
-export interface LoraParts {
+interface LoraParts {
   readonly hardware: Hardware
   readonly options: LoraOptions
   readonly modem: Modem

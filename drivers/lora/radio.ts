@@ -10,7 +10,7 @@
 import type { Clock } from '../../src/lib/clock'
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
-import type { Timers } from '../../src/lib/timers'
+import { sleep, type Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { airtimeMs } from './airtime'
 import type { LoraChannel } from './channel'
@@ -20,7 +20,7 @@ import type { LoraOptions } from './lora-options'
 import type { Modem } from './modem'
 import { IRQ } from './registers'
 
-export interface RadioParts {
+interface RadioParts {
   readonly hardware: Hardware
   readonly modem: Modem
   readonly options: LoraOptions
@@ -34,7 +34,7 @@ export interface RadioParts {
 
 /** attempts to set a faulty chip up before the link is given up, and the pause after each */
 const REVIVALS = 3
-const REVIVAL_PAUSE_MS = 500
+const REVIVAL_DELAY_MS = 500
 /** data sheet 7.2.2: 100 us low, then 5 ms; ten times as long costs nothing where a machine is busy */
 const RESET_LOW_MS = 5
 const RESET_READY_MS = 50
@@ -72,6 +72,8 @@ export class Radio {
   #opened = false
   #running: Promise<void> | undefined
   #wake = (): void => undefined
+  /** Nothing shortens it, not even closing. */
+  readonly #delay = (ms: number): Promise<void> => sleep(this.#parts.timers, ms)
   /** an edge of DIO0 that is not handled yet */
   #edge = false
   /** DIO0 was configured and gives edges as it should */
@@ -271,7 +273,7 @@ export class Radio {
       this.#noise = noise
     }
     if (this.#still >= STILL_SAMPLES && !(await chip.receiving())) {
-      if ((await chip.noiseAtLeastGain(ms => this.#pause(ms))) === this.#noise)
+      if ((await chip.noiseAtLeastGain(this.#delay)) === this.#noise)
         throw new Fault('deaf', 'the receiver hears nothing, not even noise')
       this.#still = 0
     }
@@ -290,12 +292,12 @@ export class Radio {
     const { clock, options } = this.#parts
     if (this.#reset) {
       await this.#reset.set(0)
-      await this.#pause(RESET_LOW_MS)
+      await this.#delay(RESET_LOW_MS)
       // closed meanwhile: the error below says so
       await this.#reset?.set(1)
-      await this.#pause(RESET_READY_MS)
+      await this.#delay(RESET_READY_MS)
     }
-    await this.#chip?.setUp(ms => this.#pause(ms))
+    await this.#chip?.setUp(this.#delay)
     await this.#chip?.receive()
     if (!this.#chip) throw new OsError('LINK_DOWN', 'closed while opening')
     this.#edge = false
@@ -326,7 +328,7 @@ export class Radio {
         return true
       } catch (again) {
         error = again
-        await this.#pause(REVIVAL_PAUSE_MS)
+        await this.#delay(REVIVAL_DELAY_MS)
       }
     }
     return false
@@ -370,10 +372,5 @@ export class Radio {
         resolve()
       }
     })
-  }
-
-  /** Nothing shortens it but closing. */
-  async #pause(ms: number): Promise<void> {
-    await new Promise<void>(resolve => this.#parts.timers.after(ms, resolve))
   }
 }

@@ -24,7 +24,7 @@ interface Slave {
   requestedAt: number
 }
 
-export interface QueryOptions {
+interface QueryOptions {
   timeoutMs: number
   /** how often a damaged answer is asked for again */
   retries: number

@@ -45,7 +45,7 @@ export function answerData(request: Uint8Array): number {
   return request[0]! <= 2 ? (count + 7) >> 3 : count * 2
 }
 
-export type FrameVerdict = 'data' | 'exception' | 'wrong'
+type FrameVerdict = 'data' | 'exception' | 'wrong'
 
 /** What `answer` (function code first) is to `request`: its data from byte 2 on, an exception with its code in byte 1, or wrong. */
 export function judge(request: Uint8Array, answer: Uint8Array): FrameVerdict {
@@ -122,7 +122,7 @@ export function frameTcp(transaction: number, unit: number, pdu: Uint8Array): Ui
   return frame
 }
 
-export interface TcpFrame {
+interface TcpFrame {
   readonly transaction: number
   readonly unit: number
   /** bytes of the whole frame; the PDU begins at MBAP_BYTES */
@@ -133,8 +133,8 @@ export interface TcpFrame {
 export function nextTcp(bytes: Uint8Array, length: number): TcpFrame | 'broken' | undefined {
   if (length >= 4 && (bytes[2] !== 0 || bytes[3] !== 0)) return 'broken'
   if (length < MBAP_BYTES) return undefined
-  const rest = (bytes[4]! << 8) | bytes[5]!
-  if (rest < 3 || rest > MAX_ANSWER_BYTES + 2) return 'broken'
-  if (length < 6 + rest) return undefined
-  return { transaction: (bytes[0]! << 8) | bytes[1]!, unit: bytes[6]!, size: 6 + rest }
+  const follows = (bytes[4]! << 8) | bytes[5]!
+  if (follows < 3 || follows > MAX_ANSWER_BYTES + 2) return 'broken'
+  if (length < 6 + follows) return undefined
+  return { transaction: (bytes[0]! << 8) | bytes[1]!, unit: bytes[6]!, size: 6 + follows }
 }

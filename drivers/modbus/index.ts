@@ -52,7 +52,7 @@ function rtuBus(name: string, options: RtuSourceOptions, context: SerialContext)
       clock: context.clock,
       timers: afterReading(context.timers),
       exclusive: run => line.exclusive(run),
-      pauseMs: pause_ms,
+      minSilenceMs: pause_ms,
     })
     return new ModbusBus(transport, context.clock)
   })

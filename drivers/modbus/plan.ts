@@ -21,7 +21,7 @@ export interface Block {
 
 const isBits = (table: Table): boolean => table === 'coil' || table === 'discrete'
 
-export interface PlanOptions {
+interface PlanOptions {
   /** unused addresses that may be read along to save a request */
   gap?: number
   /** registers in one request at most, for devices that take fewer than the standard's 125 */

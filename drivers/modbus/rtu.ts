@@ -5,12 +5,12 @@
 // seen, else when the time is over and something did come), the line is lost (LINK_DOWN). Memory: one buffer of two frames.
 import type { Clock } from '../../src/lib/clock'
 import { OsError } from '../../src/lib/errors'
-import { systemTimers, type Timers } from '../../src/lib/timers'
+import { sleep, systemTimers, type Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
 import { findRtu, frameRtu } from './codec'
 import { badReply, noReply, type Transport } from './transport'
 
-export interface RtuOptions {
+interface RtuOptions {
   baudrate: number
   /** a character on the wire takes this long */
   characterMs: number
@@ -19,7 +19,7 @@ export interface RtuOptions {
   /** keeps others that use the same line away from a request and its answer */
   exclusive?: <T>(run: () => Promise<T>) => Promise<T>
   /** more silence before a request than the standard asks for, for slow transceivers */
-  pauseMs?: number
+  minSilenceMs?: number
 }
 
 const ROOM = 512
@@ -49,14 +49,14 @@ export class RtuTransport implements Transport {
   #waiting: Waiting | undefined
 
   constructor(line: Line, options: RtuOptions) {
-    const { baudrate, characterMs, clock, timers = systemTimers, pauseMs = 0 } = options
+    const { baudrate, characterMs, clock, timers = systemTimers, minSilenceMs = 0 } = options
     this.#line = line
     this.#exclusive = options.exclusive ?? (run => run())
     this.#clock = clock
     this.#timers = timers
     this.#characterMs = characterMs
     // 3.5 characters; above 19200 baud a fixed 1.75 ms
-    this.#silenceMs = Math.max(pauseMs, Math.ceil(baudrate > 19_200 ? 1.75 : 3.5 * this.#characterMs))
+    this.#silenceMs = Math.max(minSilenceMs, Math.ceil(baudrate > 19_200 ? 1.75 : 3.5 * this.#characterMs))
     line.onData(
       chunk => this.#take(chunk),
       () => this.#damaged(),
@@ -114,9 +114,9 @@ export class RtuTransport implements Transport {
     const end = this.#clock.mono() + timeoutMs
     for (;;) {
       const now = this.#clock.mono()
-      const pause = Math.min(this.#active + this.#silenceMs, end) - now
-      if (!(pause > 0)) return
-      await new Promise<void>(resolve => this.#timers.after(Math.ceil(pause), resolve))
+      const delayMs = Math.min(this.#active + this.#silenceMs, end) - now
+      if (!(delayMs > 0)) return
+      await sleep(this.#timers, Math.ceil(delayMs))
     }
   }
 

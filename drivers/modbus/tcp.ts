@@ -12,7 +12,7 @@ import { afterReading } from '../serial'
 import { frameTcp, MAX_ANSWER_BYTES, MBAP_BYTES, nextTcp } from './codec'
 import { badReply, noReply, type Transport } from './transport'
 
-export interface TcpOptions {
+interface TcpOptions {
   host: string
   port: number
   connectTimeoutMs: number

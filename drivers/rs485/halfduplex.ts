@@ -17,7 +17,7 @@ export interface Wire extends Line {
   readonly wireFreeMs: number
 }
 
-export interface HalfDuplexOptions {
+interface HalfDuplexOptions {
   clock: Clock
   timers: Timers
   /** silence before this end speaks */

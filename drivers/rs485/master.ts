@@ -11,7 +11,7 @@ import { buildPoll, isPoll, isTurnEnd, POLL_SIZE, parseTurnEnd, TURN_END_SIZE } 
 import { COMMAND } from '../../src/wire/commands'
 import { Outbox, type TurnParts } from './bus'
 
-export interface MasterOptions {
+interface MasterOptions {
   name: string
   /** names the bus, for example its port */
   bus: string
@@ -80,10 +80,10 @@ export class MasterMedium implements Medium {
   }
 
   get counters(): LinkCounters {
-    const { detail, ...rest } = this.#parts.inner.counters
+    const { detail, ...counters } = this.#parts.inner.counters
     const { refused, expired } = this.#outbox.tally
     const dead = this.#stations.filter(({ misses }) => misses >= MISSES).length
-    return { ...rest, detail: { ...detail, ...this.#tally, dead_slaves: dead, refused, expired } }
+    return { ...counters, detail: { ...detail, ...this.#tally, dead_slaves: dead, refused, expired } }
   }
 
   onPacket(handler: PacketHandler): void {
@@ -134,9 +134,9 @@ export class MasterMedium implements Medium {
     while (run === this.#run) {
       const now = clock.mono()
       const next = this.#next()
-      const pause = Math.max(next.dueAt, this.#silentUntil) - now
+      const delayMs = Math.max(next.dueAt, this.#silentUntil) - now
       if (this.#outbox.length > 0 && now >= this.#silentUntil) await this.#own(run)
-      else if (pause > 0) await this.#sleep(pause)
+      else if (delayMs > 0) await this.#sleep(delayMs)
       else await this.#options.exclusive(() => this.#ask(next, run)).catch(() => this.#sleep(FOREIGN_MS)) // the port is gone
       if (now >= this.#silentUntil) this.#judge()
     }

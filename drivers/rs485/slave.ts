@@ -14,7 +14,7 @@ const QUIET_MS = 90_000
 /** two clocks, and what adapters hold back */
 const ALMOST = 0.8
 
-export interface SlaveOptions {
+interface SlaveOptions {
   name: string
   /** names the bus, for example its port */
   bus: string
@@ -56,9 +56,9 @@ export class SlaveMedium implements Medium {
   }
 
   get counters(): LinkCounters {
-    const { detail, ...rest } = this.#parts.inner.counters
+    const { detail, ...counters } = this.#parts.inner.counters
     const { refused, expired } = this.#outbox.tally
-    return { ...rest, detail: { ...detail, ...this.#tally, waiting: this.#outbox.length, refused, expired } }
+    return { ...counters, detail: { ...detail, ...this.#tally, waiting: this.#outbox.length, refused, expired } }
   }
 
   onPacket(handler: PacketHandler): void {

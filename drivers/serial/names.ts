@@ -20,7 +20,7 @@ export interface UsbIdentity {
   readonly place: string
 }
 
-export interface PortInfo {
+interface PortInfo {
   /** for example '/dev/ttyUSB0' */
   readonly path: string
   /** names of /dev/serial/by-id */

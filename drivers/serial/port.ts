@@ -14,7 +14,7 @@ import { lostReason, openError } from './errors'
 import { type MarkedBytes, MarkReader } from './parity-marks'
 import { characterMs, type SerialSettings } from './serial-options'
 
-export interface PortEvents extends MarkedBytes {
+interface PortEvents extends MarkedBytes {
   lost(reason: string): void
   /** nothing goes out; '' : again it does */
   stuck(reason: string): void
@@ -190,8 +190,8 @@ export class OpenPort {
   /** Gives the kernel what the wire is ready for; comes again by timer while something waits. */
   #push(): void {
     this.#cancelTimer = undefined
-    const pause = this.#advance()
-    if (pause !== null) this.#cancelTimer = this.#timers.after(Math.max(1, Math.ceil(pause)), () => this.#push())
+    const delayMs = this.#advance()
+    if (delayMs !== null) this.#cancelTimer = this.#timers.after(Math.max(1, Math.ceil(delayMs)), () => this.#push())
   }
 
   /** Milliseconds after which to go on, null: nothing waits. */

@@ -25,7 +25,7 @@ import {
   slipSize,
 } from './codec'
 
-export interface SlipOptions {
+interface SlipOptions {
   /** UIP or IWIP */
   medium: string
   mtu: number

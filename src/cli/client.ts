@@ -14,12 +14,12 @@ export interface GatewayAnswer {
   readonly exitCode: number
 }
 
-export interface Request {
+interface Request {
   readonly command: string
   readonly options: Record<string, unknown>
 }
 
-export interface AskOptions {
+interface AskOptions {
   /** takes the rows of a streaming command; the next is read when the promise settles */
   onRow?(row: unknown): Promise<void> | void
   signal?: AbortSignal
@@ -127,7 +127,7 @@ function dial(path: string): Promise<Socket | undefined> {
   })
 }
 
-export interface Found {
+interface Found {
   readonly socket?: Socket
   /** who holds the data directory when there is no listener */
   readonly owner?: LockInfo
@@ -142,7 +142,7 @@ export async function findGateway(dataDir: string): Promise<Found> {
   return socket ? { socket, owner } : { owner }
 }
 
-const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
+const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 /**
  * Waits while the owner is starting or, for a command that changes files, while another short command has the directory.
@@ -163,6 +163,6 @@ export async function waitForGateway(
         details: { pid: owner.pid },
       })
     }
-    await pause(100)
+    await sleep(100)
   }
 }

@@ -24,7 +24,7 @@ export interface CompletedPlugin {
 }
 
 /** What the script is made of. */
-export interface Offers {
+interface Offers {
   readonly verbs: readonly AnyVerb[]
   readonly plugins: readonly CompletedPlugin[]
   /** names of this program and, where one stands for a verb, that verb */

@@ -13,7 +13,7 @@ import type { Plugins } from '../services'
 
 export type Via = 'gateway' | 'local'
 
-export interface RejectedRow {
+interface RejectedRow {
   readonly row: number
   readonly code: string
   readonly error: string
@@ -45,7 +45,7 @@ export interface TerminalUiLike {
   runBios(interval: number | undefined, section: string | null): Promise<number>
 }
 
-export interface LogVerification {
+interface LogVerification {
   ok: boolean
   records: number
   first_seq: number
@@ -84,10 +84,7 @@ export interface StartedGateway {
 }
 
 /** What commands use of a running gateway; outputs belong to the process that runs. */
-export type CommandGateway = Pick<
-  GatewayApi,
-  'status' | 'database' | 'outputs' | 'transmit' | 'reload' | 'forgetSession'
->
+type CommandGateway = Pick<GatewayApi, 'status' | 'database' | 'outputs' | 'transmit' | 'reload' | 'forgetSession'>
 
 export interface CommandContext {
   readonly version: string

@@ -109,8 +109,8 @@ export const withVia = (context: CommandContext, { value }: VerbResult<object>):
   value && { ...value, via: context.via }
 
 function named(command: string): AnyVerb {
-  const { verb, rest } = findVerb(VERBS, command.split(' '))
-  if (rest.length > 0) throw new OsError('USAGE', `no command ${JSON.stringify(command)}`)
+  const { verb, args } = findVerb(VERBS, command.split(' '))
+  if (args.length > 0) throw new OsError('USAGE', `no command ${JSON.stringify(command)}`)
   return verb
 }
 

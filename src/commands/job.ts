@@ -66,4 +66,4 @@ export const LIMITS: JobLimits = {
 export const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running'
 
 /** Output is an event when it is whole (X21). */
-export const told = (job: Job): Job => (isOver(job) ? job : { ...job, stdout: '', stderr: '' })
+export const withoutPartialOutput = (job: Job): Job => (isOver(job) ? job : { ...job, stdout: '', stderr: '' })

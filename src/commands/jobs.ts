@@ -13,7 +13,7 @@ import { systemTimers, type Timers } from '../lib/timers'
 import { mayAct, type Role } from '../services/users'
 import { auditText, splitCommand } from './argv'
 import type { CommandContext } from './context'
-import { isOver, type Job, type JobLimits, type JobRequest, LIMITS, told } from './job'
+import { isOver, type Job, type JobLimits, type JobRequest, LIMITS, withoutPartialOutput } from './job'
 import { type CommandPlan, planOf } from './plan'
 import { roleOf } from './roles'
 import { type AnyVerb, failureOf, type Paint, resultText } from './verb'
@@ -88,7 +88,7 @@ export class JobRunner {
     if (background) {
       this.#queue.push(entry)
       this.#next()
-      return told(entry.job)
+      return withoutPartialOutput(entry.job)
     }
     const left = (): void => this.#end(entry, 'cancelled', 'the caller left')
     signal?.addEventListener('abort', left, { once: true })
@@ -102,12 +102,12 @@ export class JobRunner {
   /** Newest first; only what `role` may see. */
   list(role: Role, limit: number): Job[] {
     const seen = [...this.#jobs.values()].reverse().filter(entry => mayAct(role, entry.role))
-    return seen.slice(0, limit).map(({ job }) => told(job))
+    return seen.slice(0, limit).map(({ job }) => withoutPartialOutput(job))
   }
 
   /** Throws NOT_FOUND. */
   get(id: string, role: Role): Job {
-    return told(this.#known(id, role).job)
+    return withoutPartialOutput(this.#known(id, role).job)
   }
 
   /** Ends a job that waits or runs; one that is over stays as it is. Throws NOT_FOUND. */
@@ -273,7 +273,7 @@ export class JobRunner {
   }
 
   #tell({ job, role }: Entry): void {
-    for (const listener of this.#listeners) listener(told(job), role)
+    for (const listener of this.#listeners) listener(withoutPartialOutput(job), role)
   }
 
   #known(id: string, role: Role): Entry {

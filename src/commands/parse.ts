@@ -6,7 +6,7 @@ import { nearest } from '../lib/nearest'
 import { elsewhere } from './foreign-commands'
 import { type AnyVerb, GLOBAL_OPTIONS, type OptionValues } from './verb'
 
-export interface Parsed {
+interface Parsed {
   readonly verb: AnyVerb
   readonly options: OptionValues
   readonly help: boolean
@@ -16,19 +16,19 @@ export interface Parsed {
 const usage = (text: string, hint?: string): OsError => new OsError('USAGE', text, hint ? { hint } : {})
 
 /** Finds the verb in front of a command line: one word or two ("log verify"). */
-export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { verb: AnyVerb; rest: string[] } {
+export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { verb: AnyVerb; args: string[] } {
   const names = new Map<string, AnyVerb>()
   for (const verb of verbs) for (const name of [verb.name, ...(verb.aliases ?? [])]) names.set(name, verb)
   const [first = '', second = '', third = ''] = argv
   const two = names.get(`${first} ${second}`)
-  if (two) return { verb: two, rest: argv.slice(2) }
+  if (two) return { verb: two, args: argv.slice(2) }
   // `tui --cmd render -- --section db`, as the commands of plugins may be spelled
   const spelled = second === '--cmd' ? names.get(`${first} ${third}`) : undefined
-  if (spelled) return { verb: spelled, rest: argv.slice(argv[3] === '--' ? 4 : 3) }
+  if (spelled) return { verb: spelled, args: argv.slice(argv[3] === '--' ? 4 : 3) }
   const one = names.get(first)
   const group = [...names.keys()].flatMap(name => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []))
   const stray = second !== '' && !second.startsWith('-') ? JSON.stringify(second) : undefined
-  if (one && (group.length === 0 || !stray || one.operands)) return { verb: one, rest: argv.slice(1) }
+  if (one && (group.length === 0 || !stray || one.operands)) return { verb: one, args: argv.slice(1) }
   if (group.length > 0) {
     const meant = nearest(second, group)
     const what = stray ? `has no command ${stray}${meant ? `; did you mean ${meant}?` : ''}; it ` : ''
@@ -63,12 +63,12 @@ export function parseCommand(
   argv: readonly string[],
   env: Record<string, string | undefined> = {},
 ): Parsed {
-  const { verb, rest } = findVerb(verbs, argv)
-  for (const word of rest) {
+  const { verb, args } = findVerb(verbs, argv)
+  for (const word of args) {
     const instead = elsewhere(`${verb.name} ${word}`)
     if (instead) throw usage(`os-node ${verb.name} has no option ${word}`, instead)
   }
-  const values = verb.read ? verb.read(rest) : readArguments(formOf(verb), rest)
+  const values = verb.read ? verb.read(args) : readArguments(formOf(verb), args)
   const json = values.json === true
   if (values.help === true) return { verb, options: {}, help: true, json }
   return { verb, options: checkOptions(verb, values, env), help: false, json }
@@ -77,6 +77,6 @@ export function parseCommand(
 /** Checks values (texts of a command line, or JSON) against a verb's options; fills in environment and defaults. */
 export const checkOptions = (
   verb: AnyVerb,
-  given: Record<string, unknown>,
+  values: Record<string, unknown>,
   env: Record<string, string | undefined> = {},
-): OptionValues => check(formOf(verb), given, env)
+): OptionValues => check(formOf(verb), values, env)

@@ -23,7 +23,7 @@ export interface Paint {
   warn(text: string): string
 }
 
-export interface DemoFolder {
+interface DemoFolder {
   readonly config: string
   readonly dataDir: string
   remove(): void

@@ -17,14 +17,14 @@ export interface Fault {
   readonly text: string
 }
 
-export interface Checked {
+interface Checked {
   /** with every default filled in; unknown keys are there too */
   readonly config?: Config
   readonly faults: readonly Fault[]
 }
 
 /** Faults reported at once: each is looked up in the text, and more would not be read. */
-const MOST_TOLD = 100
+const MAX_FAULTS = 100
 
 /** JSON without what is secret in it. */
 const hidden = (name: string, value: unknown): unknown =>
@@ -54,7 +54,7 @@ function faultsOf(
   issues: readonly v.BaseIssue<unknown>[],
   document: Document | undefined,
 ): Fault[] {
-  return issues.slice(0, MOST_TOLD).map(issue => {
+  return issues.slice(0, MAX_FAULTS).map(issue => {
     const path = (issue.path ?? []).map(item => item.key as string | number)
     const known = schemaAt(schema as unknown as AnySchema, path)
     const missing = issue.received === 'undefined'
@@ -73,7 +73,7 @@ function faultsOf(
 function strayLists(schema: AnySchema, tree: Tree, document: Document | undefined): Fault[] {
   const faults: Fault[] = []
   const walk = (value: unknown, path: (string | number)[], known: AnySchema | undefined): void => {
-    if (!known || typeof value !== 'object' || faults.length >= MOST_TOLD) return
+    if (!known || typeof value !== 'object' || faults.length >= MAX_FAULTS) return
     const below = (part: string | number, item: unknown) => walk(item, [...path, part], schemaBelow(known, part))
     if (isTree(value)) for (const name of Object.keys(value)) below(name, value[name])
     else if (Array.isArray(value)) {
@@ -119,7 +119,7 @@ function clashes(config: Config, document: Document | undefined): Fault[] {
     items.forEach((item, k) => {
       const path = ['gateway', kind, k, 'name']
       const other = seen.get(item.name)
-      if (other && faults.length < MOST_TOLD) {
+      if (other && faults.length < MAX_FAULTS) {
         const what = 'a name that no other source, uplink or receiver has'
         const line = document?.placeOf(path)?.line
         const text = `${pointAt(document, path)} must be ${what}, not ${JSON.stringify(item.name)} (${other} has it)`
@@ -139,7 +139,7 @@ export function invalid(faults: readonly Fault[], cause?: unknown): OsError {
   })
 }
 
-export interface UnknownKey {
+interface UnknownKey {
   readonly path: readonly (string | number)[]
   readonly text: string
   readonly lost: boolean
@@ -154,8 +154,8 @@ function strangeTo(known: AnySchema, medium: unknown): string | undefined {
 }
 
 /** Options of a source: its driver knows them, and refuses those it does not know. */
-const ofSource = ([section, list, ...rest]: readonly (string | number)[]): boolean =>
-  section === 'gateway' && list === 'sources' && rest.length > 1
+const ofSource = ([section, list, ...path]: readonly (string | number)[]): boolean =>
+  section === 'gateway' && list === 'sources' && path.length > 1
 
 /** The known name beside a path that was probably meant. */
 export function nearestKey(schema: AnySchema, path: readonly (string | number)[]): string | undefined {
@@ -193,7 +193,7 @@ export function unknownKeys(schema: AnySchema, tree: unknown, document?: Documen
 export function strangers(schema: AnySchema, tree: unknown, document?: Document): UnknownKey[] {
   const found: UnknownKey[] = []
   const walk = (value: unknown, path: (string | number)[], at: AnySchema): void => {
-    if (found.length >= MOST_TOLD) return
+    if (found.length >= MAX_FAULTS) return
     if (Array.isArray(value)) {
       const item = schemaBelow(at, 0)
       for (const [k, part] of value.entries()) if (item) walk(part, [...path, k], item)
@@ -202,12 +202,12 @@ export function strangers(schema: AnySchema, tree: unknown, document?: Document)
         const here = [...path, name]
         const known = schemaBelow(at, name)
         const media = known && strangeTo(known, value.medium)
-        if (media && found.length < MOST_TOLD) {
+        if (media && found.length < MAX_FAULTS) {
           const text = `${pointAt(document, here)} means nothing to ${String(value.medium)}, only to ${media}`
           found.push({ path: here, text, lost: false })
         }
         if (known) walk(value[name], here, known)
-        else if (found.length < MOST_TOLD && !takesAnyName(at, at === schema) && !ofSource(here)) {
+        else if (found.length < MAX_FAULTS && !takesAnyName(at, at === schema) && !ofSource(here)) {
           const meant = nearestKey(schema, here)
           const text = `${pointAt(document, here)} is not a known key${meant ? `; did you mean ${meant}?` : ''}`
           found.push({ path: here, text, lost: true })

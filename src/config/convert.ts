@@ -25,11 +25,11 @@ const NAMES: Record<string, ValueType | 'json'> = {
 export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'json']
 
 /** What was given, for the text of an error; a secret is not repeated (X19). */
-const given = (key: string, value: unknown): string =>
+const masked = (key: string, value: unknown): string =>
   key.split('.').some(isSecretName) ? 'what was given' : maskText(JSON.stringify(value).slice(0, 200))
 
 const refuse = (key: string, value: unknown, what: string): OsError =>
-  new OsError('CONFIG_INVALID', `${key}: ${given(key, value)} is not ${what}`, { details: { key, allowed: what } })
+  new OsError('CONFIG_INVALID', `${key}: ${masked(key, value)} is not ${what}`, { details: { key, allowed: what } })
 
 /** Throws CONFIG_INVALID (does not fit) or USAGE (no such type). */
 export function convert(key: string, value: unknown, type: string | undefined, known: ValueType | undefined): unknown {
@@ -70,7 +70,7 @@ function json(key: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new OsError('CONFIG_INVALID', `${key}: ${given(key, text)} is not JSON`, { cause, details: { key } })
+    throw new OsError('CONFIG_INVALID', `${key}: ${masked(key, text)} is not JSON`, { cause, details: { key } })
   }
 }
 

@@ -7,7 +7,7 @@ import { type JsonNode, Refused, readText, WRONG } from './jsonc'
 import { joinKey, type Tree } from './keys'
 import { atOnce, type Parts } from './slices'
 
-export interface Position {
+interface Position {
   readonly line: number
   readonly column: number
 }

@@ -88,7 +88,7 @@ function unknownKey(schema: AnySchema, path: readonly (string | number)[]): OsEr
   })
 }
 
-export interface Editing {
+interface Editing {
   /** what counts where the file leaves a list out; undefined: an empty list */
   readonly list?: (path: readonly string[]) => readonly unknown[] | undefined
   /** the configuration as it counts, defaults included: a default that is written out moves nothing */

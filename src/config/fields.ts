@@ -48,7 +48,7 @@ export const text = (standard: string, help: string, meta: Omit<FieldMeta, 'help
 /** A text that may stand in a compressed text as a name (X16), or is empty. */
 export const wireName = (help: string, meta: Omit<FieldMeta, 'help'> = {}) => {
   const rule = 'may not hold . | ; > : @ or control characters, nor begin with & or #'
-  const fits = (given: string): boolean => given === '' || isGoodName(given)
+  const fits = (name: string): boolean => name === '' || isGoodName(name)
   return v.optional(v.pipe(v.string(), v.maxLength(4096), v.check(fits, rule), about<string>(help, meta)), '')
 }
 
@@ -98,10 +98,10 @@ export const section = <E extends v.ObjectEntries>(
 /** Any name → a value of one kind (medium names, plugin names). Known names may be given with their defaults. */
 export const map = <E extends v.ObjectEntries, R extends v.GenericSchema>(
   known: E,
-  rest: R,
+  others: R,
   help: string,
 ): Described<v.ObjectWithRestSchema<E, R, undefined>> => {
-  const schema = v.objectWithRest(known, rest)
+  const schema = v.objectWithRest(known, others)
   return v.optional(v.pipe(schema, about<v.InferOutput<typeof schema>>(help, {})), {} as never) as never
 }
 

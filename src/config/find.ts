@@ -9,7 +9,7 @@ import { errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 
-export interface FoundConfig {
+interface FoundConfig {
   readonly path: string
   readonly exists: boolean
   readonly dataDir: string
@@ -17,7 +17,7 @@ export interface FoundConfig {
   readonly copyOf?: string
 }
 
-export interface FindOptions {
+interface FindOptions {
   /** --config */
   path?: string | undefined
   /** --data-dir */

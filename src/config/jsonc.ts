@@ -31,7 +31,7 @@ export interface JsonNode {
 /** a node whose end is not read yet */
 type Opened = { -readonly [K in keyof JsonNode]: JsonNode[K] }
 
-export interface Read {
+interface Read {
   readonly node: JsonNode
   readonly value: unknown
 }

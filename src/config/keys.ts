@@ -3,7 +3,7 @@
 // that compares or follows keys uses this.
 import { OsError } from '../lib/errors'
 
-export { distance, nearest } from '../lib/nearest'
+export { nearest } from '../lib/nearest'
 
 export type Tree = Record<string, unknown>
 

@@ -2,7 +2,7 @@
 // yet, and its place of the web_user switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
 import { isTree, type Tree } from './keys'
 
-export interface Normalized {
+interface Normalized {
   readonly tree: Tree
   readonly warnings: readonly string[]
 }
@@ -37,9 +37,9 @@ export function normalize(raw: Tree): Normalized {
       }
     }
     if (Object.keys(moved).length > 0) tree.web_user = { ...moved, ...top }
-    const rest = Object.fromEntries(Object.entries(plugin).filter(([name]) => !MOVED.includes(name as never)))
+    const settings = Object.fromEntries(Object.entries(plugin).filter(([name]) => !MOVED.includes(name as never)))
     const resources = raw.RESOURCES as Tree
-    tree.RESOURCES = { ...resources, service_plugins: { ...(resources.service_plugins as Tree), web_user: rest } }
+    tree.RESOURCES = { ...resources, service_plugins: { ...(resources.service_plugins as Tree), web_user: settings } }
   }
   return { tree, warnings }
 }

@@ -64,7 +64,7 @@ export function writeText(path: string, content: string | Uint8Array, files: Fil
   }
 }
 
-export interface Reading {
+interface Reading {
   readonly snapshot: ConfigSnapshot
   /** why the file is not what counts; undefined when all is well */
   readonly problem?: OsError

@@ -22,7 +22,7 @@ export interface Repaired {
   readonly new: unknown
 }
 
-export interface ConfigRepair {
+interface ConfigRepair {
   readonly text: string
   readonly repaired: readonly Repaired[]
 }
@@ -93,8 +93,8 @@ class Mending {
   }
 
   #standard(path: Path): unknown {
-    const given = getAt(this.#defaults, path)
-    if (given !== undefined) return given
+    const standard = getAt(this.#defaults, path)
+    if (standard !== undefined) return standard
     const known = schemaAt(this.#schema as unknown as AnySchema, path)
     // a list element is gone; a key of one may have a default
     return known && typeof path.at(-1) !== 'number' ? rowOf('', known).default : undefined

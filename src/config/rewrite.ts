@@ -70,8 +70,8 @@ export function rewritten({ text, root }: Pick<Document, 'text' | 'root'>, targe
       )
       inside(node, value, parts, added, child => child.children![1]!)
     } else if (type === 'array' && Array.isArray(value)) {
-      const { parts, rest } = aligned(children, value)
-      const added = rest.map(item => (indent: string) => spelled(item, indent))
+      const { parts, appended } = aligned(children, value)
+      const added = appended.map(item => (indent: string) => spelled(item, indent))
       inside(node, value, parts, added, child => child)
     } else if (type === 'object' || type === 'array' || node.value !== value)
       replace(offset, endOf(node), spelled(value, indentAt(offset)))
@@ -121,7 +121,7 @@ export function rewritten({ text, root }: Pick<Document, 'text' | 'root'>, targe
 }
 
 /** The elements of a list beside what they become: equal ones at both ends stay, those between are changed in their order. */
-function aligned(children: readonly Node[], value: readonly unknown[]): { parts: Part[]; rest: unknown[] } {
+function aligned(children: readonly Node[], value: readonly unknown[]): { parts: Part[]; appended: unknown[] } {
   const old = children.map(child => getNodeValue(child) as unknown)
   const shared = Math.min(old.length, value.length)
   let head = 0
@@ -129,11 +129,11 @@ function aligned(children: readonly Node[], value: readonly unknown[]): { parts:
   let tail = 0
   while (tail < shared - head && same(old[old.length - 1 - tail], value[value.length - 1 - tail])) tail++
   // an element more in the middle: what follows moves on
-  if (value.length > old.length) return { parts: partsOf(children, value), rest: value.slice(old.length) }
+  if (value.length > old.length) return { parts: partsOf(children, value), appended: value.slice(old.length) }
   const gone = old.length - value.length
   const from = old.length - tail - gone
   const meant = children.map((_, k) => (k < from ? value[k] : k < from + gone ? undefined : value[k - gone]))
-  return { parts: partsOf(children, meant), rest: [] }
+  return { parts: partsOf(children, meant), appended: [] }
 }
 
 const partsOf = (children: readonly Node[], meant: readonly unknown[]): Part[] =>

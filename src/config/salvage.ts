@@ -6,13 +6,13 @@ import { getAt, isTree, safeName, type Tree } from './keys'
 import type { AnySchema } from './schema'
 import { NO_VALUE, tidy } from './tidy'
 
-export interface Damage {
+interface Damage {
   readonly path: readonly (string | number)[]
   /** the beginning of the text that stood there, or a value that another one replaced; null where unknown */
   readonly old: unknown
 }
 
-export interface Salvaged {
+interface Salvaged {
   readonly tree: Tree
   readonly damaged: readonly Damage[]
 }

@@ -101,10 +101,10 @@ function place(schema: AnySchema, pieces: readonly Piece[]): AnySchema {
   const entries: Record<string, AnySchema> = { ...core.entries }
   const heads = new Map<string, Piece[]>()
   for (const { path, schema, at } of pieces) {
-    const [head = '', ...rest] = path
+    const [head = '', ...tail] = path
     const here = heads.get(head) ?? []
     heads.set(head, here)
-    here.push({ path: rest, schema, at })
+    here.push({ path: tail, schema, at })
   }
   for (const [head, here] of heads) {
     const name = head.replace(/\[\]$/, '')

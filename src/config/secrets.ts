@@ -61,7 +61,7 @@ function byName(stored: unknown): (item: unknown, at: number) => unknown {
   }
 }
 
-export interface Unmasking {
+interface Unmasking {
   /** the stored configuration with its defaults */
   readonly effective?: unknown
   /** where a secret has to come anew with another place of its entry (HTTP): true for what the change brings itself */

@@ -26,10 +26,10 @@ function counted(name: string, value: Plain | undefined): string {
 }
 
 function identityText(data: Dict): string {
-  const { time, uptime_s, assigned_id, ...rest } = data
+  const { time, uptime_s, assigned_id, ...others } = data
   const { quality, offset_ms } = dict(time)
   return textOf({
-    ...rest,
+    ...others,
     assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id asks a server)' : (assigned_id ?? null),
     ...(typeof uptime_s === 'number' && { uptime: duration(uptime_s) }),
     ...(isDict(time) && { time: `${quality}, ${offset_ms} ms off the system clock` }),
@@ -48,7 +48,7 @@ function transportText(data: Dict): string {
       .map(link => `${link.name} ${link.state}`)
       .join(', '),
   }))
-  const links = rows(data.links).map(({ name, ...rest }) => ({ link: name ?? null, ...rest }))
+  const links = rows(data.links).map(({ name, ...others }) => ({ link: name ?? null, ...others }))
   return parts(links.length > 0 ? rowsText(links) : '', rowsText(media))
 }
 

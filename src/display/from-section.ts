@@ -28,9 +28,9 @@ class SectionProvider extends DisplayProvider {
   }
 }
 
-const isSection = (given: unknown): given is PlainSection =>
-  typeof given === 'object' && given !== null && typeof (given as Partial<PlainSection>).data === 'function'
+const isSection = (value: unknown): value is PlainSection =>
+  typeof value === 'object' && value !== null && typeof (value as Partial<PlainSection>).data === 'function'
 
 /** A section as a provider; anything else as it is. */
-export const providerOf = (given: unknown): unknown =>
-  isSection(given) && !(given instanceof DisplayProvider) ? new SectionProvider(given) : given
+export const providerOf = (value: unknown): unknown =>
+  isSection(value) && !(value instanceof DisplayProvider) ? new SectionProvider(value) : value

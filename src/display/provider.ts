@@ -111,17 +111,17 @@ export function metadataOf(provider: DisplayProvider): ProviderMetadata {
 
 /** The data in one format, as plain data or text. Throws what the provider's formatter throws. */
 export function formatAs(provider: DisplayProvider, data: Plain, format: DisplayFormat): Plain {
-  const given = data as unknown as SectionData
+  const section = data as unknown as SectionData
   switch (format) {
     case 'html':
-      return String(provider.formatHtml(given))
+      return String(provider.formatHtml(section))
     case 'text':
-      return String(provider.formatText(given))
+      return String(provider.formatText(section))
     case 'table':
-      return plain(provider.formatTable(given))
+      return plain(provider.formatTable(section))
     case 'tree':
-      return plain(provider.formatTree(given))
+      return plain(provider.formatTree(section))
     case 'json':
-      return plain(provider.formatJson(given))
+      return plain(provider.formatJson(section))
   }
 }

@@ -34,8 +34,8 @@ export const namesOf = (info: ProviderMetadata): string[] =>
 export const isCalled = (info: SectionInfo, called: string): boolean => namesOf(info).includes(called)
 
 /** `a, b` → ['a', 'b']; nothing → null, which means all. */
-export function sectionNames(given: unknown): string[] | null {
-  const names = String(given ?? '')
+export function sectionNames(list: unknown): string[] | null {
+  const names = String(list ?? '')
     .split(',')
     .map(name => name.trim())
     .filter(Boolean)

@@ -47,7 +47,7 @@ export interface RenderOptions {
 
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/
 /** how long a provider may take for its data */
-const PATIENCE_MS = 5000
+const DATA_TIMEOUT_MS = 5000
 /** one that hung for so long is asked anew: what it waited for may never come */
 const GIVE_UP_MS = 60_000
 
@@ -59,13 +59,13 @@ interface Running {
 }
 
 const isProvider = (value: unknown): value is DisplayProvider => {
-  const given = value as Partial<DisplayProvider> | null
+  const provider = value as Partial<DisplayProvider> | null
   return (
-    typeof given === 'object' &&
-    given !== null &&
+    typeof provider === 'object' &&
+    provider !== null &&
     (
       ['extractData', 'formatJson', 'formatHtml', 'formatText', 'formatTable', 'formatTree', 'supportsFormat'] as const
-    ).every(name => typeof given[name] === 'function')
+    ).every(name => typeof provider[name] === 'function')
   )
 }
 
@@ -116,13 +116,13 @@ export class DisplayRegistry {
 
   /** The section a name means: `plugin:section`, or the bare id of a built-in one. */
   resolve(name: string): string | undefined {
-    const [plugin = '', ...rest] = String(name ?? '')
+    const [plugin = '', ...section] = String(name ?? '')
       .trim()
       .split(':')
     const path =
-      rest.length === 0
+      section.length === 0
         ? `${CORE_PLUGIN}:${plugin}`
-        : `${plugin === CORE_ALIAS ? CORE_PLUGIN : plugin}:${rest.join(':')}`
+        : `${plugin === CORE_ALIAS ? CORE_PLUGIN : plugin}:${section.join(':')}`
     return this.#providers.has(path) ? path : undefined
   }
 
@@ -202,8 +202,8 @@ export class DisplayRegistry {
     options: Readonly<Record<string, unknown>>,
   ): Promise<Plain> {
     const work = this.#work(provider, node, options)
-    return within(this.#timers, PATIENCE_MS, work, () => {
-      throw new OsError('TIMEOUT', `section ${path} gave nothing for ${PATIENCE_MS / 1000} s`)
+    return within(this.#timers, DATA_TIMEOUT_MS, work, () => {
+      throw new OsError('TIMEOUT', `section ${path} gave nothing for ${DATA_TIMEOUT_MS / 1000} s`)
     })
   }
 }

@@ -29,7 +29,7 @@ export interface PacketEvent {
 
 export type SentEvent = Omit<PacketEvent, 'address'>
 
-export type Listener<T> = (event: T) => void
+type Listener<T> = (event: T) => void
 
 /** events a listener may be behind */
 const LIMIT = 1024
@@ -72,7 +72,7 @@ interface Subscriber<T> {
   gone: boolean
 }
 
-export interface ChannelOptions {
+interface ChannelOptions {
   logger?: Logger
   /** runs a function after the work in hand */
   defer?: (run: () => void) => void

@@ -24,7 +24,7 @@ export interface PoolWish {
   granted(ids: readonly number[]): Promise<void>
 }
 
-export interface GatewayIdsOptions {
+interface GatewayIdsOptions {
   config: ConfigStore
   files: Files
   logger: Logger

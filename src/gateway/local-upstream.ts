@@ -20,7 +20,7 @@ import { realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { buildPing } from '../protocol/control'
 
-export interface LoopbackOptions {
+interface LoopbackOptions {
   script: string
   dataDir: string
   /** device id of the second process */
@@ -192,9 +192,9 @@ export class LoopbackUpstream {
   #again(how: string): void {
     if (this.#stopped) return
     const { clock, logger } = this.#options
-    const pause = this.#backoff.next(clock.mono())
-    logger.warn(`the loopback upstream ${how}; started again in ${(pause / 1000).toFixed(1)} s`)
-    this.#timer = setTimeout(() => this.start(), pause)
+    const backoffMs = this.#backoff.next(clock.mono())
+    logger.warn(`the loopback upstream ${how}; started again in ${(backoffMs / 1000).toFixed(1)} s`)
+    this.#timer = setTimeout(() => this.start(), backoffMs)
   }
 
   #prepare(config: string): void {

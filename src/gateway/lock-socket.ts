@@ -9,7 +9,7 @@ import { connect, createServer } from 'node:net'
 import { basename, dirname, join, resolve } from 'node:path'
 import { errno } from '../lib/errors'
 
-export interface LockSocket {
+interface LockSocket {
   readonly listening: boolean
   close(): void
 }

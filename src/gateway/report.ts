@@ -27,7 +27,7 @@ const NO_DATABASE: DatabaseStatus = {
 }
 
 /** What of a gateway its status is made of. */
-export interface StatusParts {
+interface StatusParts {
   readonly config: ConfigStore
   readonly database: Database | null
   readonly deviceRole: DeviceRole
@@ -43,7 +43,7 @@ export interface StatusParts {
   readonly uplinks: Uplinks
 }
 
-export interface Facts {
+interface Facts {
   readonly version: string
   readonly role: 'run' | 'serve'
   readonly uptimeS: number

@@ -11,7 +11,7 @@ import type { Step, TimeCorrections } from './time/corrections'
 /** facts read back, at least */
 const REMEMBERED_FACTS = 65_536
 
-export interface Memories {
+interface Memories {
   readonly time: NodeClock
   readonly corrections: TimeCorrections
   readonly receiver: Receiver

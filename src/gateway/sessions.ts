@@ -11,7 +11,7 @@ import { SecureServer } from '../protocol/secure/server'
 import { SecureSessions } from '../protocol/secure/sessions'
 import type { NodeClock } from '../protocol/time'
 
-export interface SessionBuild {
+interface SessionBuild {
   config: ConfigStore
   time: NodeClock
   logger: Logger

@@ -20,7 +20,7 @@ const DRAIN_MS = 3000
 const STOP_MS = 8000
 const COMMIT_MS = 2000
 
-export interface StopParts {
+interface StopParts {
   readonly guard: Guard
   readonly log: FlashLog
   readonly supervisor: Supervisor

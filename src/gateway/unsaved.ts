@@ -24,7 +24,7 @@ export class Unkept {
   readonly #wall: () => number
   #reason = ''
   #since = 0
-  #pauseMs = FIRST_MS
+  #delayMs = FIRST_MS
   #cancel: (() => void) | undefined
   #stopped = false
 
@@ -42,7 +42,7 @@ export class Unkept {
     const reason = diskFault(error) ?? asOsError(error).message
     if (this.#writes.size === 0) {
       this.#since = this.#wall()
-      this.#pauseMs = FIRST_MS
+      this.#delayMs = FIRST_MS
     }
     this.#reason = reason
     if (!this.#writes.has(name)) this.#logger.warn(`${name} is in RAM only: ${reason}; ${mendDisk}`)
@@ -97,9 +97,9 @@ export class Unkept {
   }
 
   #plan(): void {
-    this.#cancel = this.#timers.after(this.#pauseMs, () => {
+    this.#cancel = this.#timers.after(this.#delayMs, () => {
       this.#cancel = undefined
-      this.#pauseMs = Math.min(2 * this.#pauseMs, LONGEST_MS)
+      this.#delayMs = Math.min(2 * this.#delayMs, LONGEST_MS)
       void this.retry().then(() => {
         if (this.#writes.size > 0 && !this.#stopped && !this.#cancel) this.#plan()
       })

@@ -12,10 +12,10 @@ const NUMBER = '\0'
 const unmarked = (word: string): string => (word.startsWith(NUMBER) ? word.slice(1) : word)
 
 /** Texts by option name, not checked yet. */
-export type Given = Record<string, unknown>
+type RawOptions = Record<string, unknown>
 
 /** Takes a command line apart. Throws USAGE for unknown options and words that have no place. */
-export function readArguments(form: CommandForm, argv: readonly string[]): Given {
+export function readArguments(form: CommandForm, argv: readonly string[]): RawOptions {
   const { name, options, operands = [] } = form
   const hint = helpHint(form)
   // a negative number is no option
@@ -39,7 +39,7 @@ export function readArguments(form: CommandForm, argv: readonly string[]): Given
   }
   const { values: parsed, positionals: words, tokens = [] } = parseArgs(config)
   const positionals = words.map(unmarked)
-  const values: Given = { ...parsed }
+  const values: RawOptions = { ...parsed }
   for (const [option, value] of Object.entries(parsed))
     values[option] =
       typeof value === 'string'
@@ -77,18 +77,18 @@ export function readArguments(form: CommandForm, argv: readonly string[]): Given
 /** Checks values (texts of a command line, or JSON) against the options; fills in environment and defaults. */
 export function checkOptions(
   form: CommandForm,
-  given: Given,
+  values: RawOptions,
   env: Record<string, string | undefined> = {},
 ): OptionValues {
   const { name: command, options, operands } = form
   const hint = helpHint(form)
   const out: OptionValues = {}
-  for (const name of Object.keys(given)) {
+  for (const name of Object.keys(values)) {
     if (!Object.hasOwn(options, name)) throw usage(`os-node ${command} has no option --${name}`, hint)
   }
   for (const [name, spec] of Object.entries(options)) {
     const fromEnv = spec.env ? env[spec.env] : undefined
-    const raw = Object.hasOwn(given, name) && given[name] !== undefined ? given[name] : fromEnv || spec.default
+    const raw = Object.hasOwn(values, name) && values[name] !== undefined ? values[name] : fromEnv || spec.default
     if (raw === undefined) {
       const what = operands?.includes(name) ? (spec.value ?? name) : `--${name} ${spec.value ?? ''}`
       if (spec.required) throw usage(`os-node ${command} needs ${what}`.trim(), hint)

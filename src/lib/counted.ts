@@ -1,13 +1,10 @@
 // A count with its noun for texts that people read: "1 record", "2 records", "0 crashes", "3 entries".
 
-/** The count and its noun (a phrase whose last word is an English noun with a regular plural). */
-export const counted = (count: number, noun: string): string =>
-  `${count} ${
-    count === 1
-      ? noun
-      : /(?:s|x|ch|sh)$/.test(noun)
-        ? `${noun}es`
-        : /[^aeiou]y$/.test(noun)
-          ? `${noun.slice(0, -1)}ies`
-          : `${noun}s`
-  }`
+/** The noun (a phrase whose last word is an English noun with a regular plural) in the form the count needs. */
+export const plural = (count: number, noun: string): string => {
+  if (count === 1) return noun
+  if (/(?:s|x|ch|sh)$/.test(noun)) return `${noun}es`
+  return /[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ies` : `${noun}s`
+}
+
+export const counted = (count: number, noun: string): string => `${count} ${plural(count, noun)}`

@@ -1,7 +1,7 @@
 // One error family: a stable code, what happened, what to do. One table maps a code to its HTTP status, the exit code of
 // the CLI and the hint that `doctor` and every face print. A code that is not in the table does not compile.
 
-export interface ErrorTraits {
+interface ErrorTraits {
   readonly http: number
   /** 1 the operation failed, 2 wrong usage, 3 configuration, 4 storage, 5 network or device */
   readonly exit: number
@@ -130,7 +130,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS
 
-export interface ErrorDetails {
+interface ErrorDetails {
   cause?: unknown
   /** replaces the hint of the table where more is known */
   hint?: string

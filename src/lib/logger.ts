@@ -4,7 +4,7 @@
 
 import { maskText } from './secrets'
 
-export type Level = 'debug' | 'info' | 'warn' | 'error'
+type Level = 'debug' | 'info' | 'warn' | 'error'
 const ORDER: Record<Level, number> = { debug: 0, info: 1, warn: 2, error: 3 }
 
 export interface LogLine {
@@ -28,7 +28,7 @@ export interface Logger {
   recent(): readonly LogLine[]
 }
 
-export interface LoggerOptions {
+interface LoggerOptions {
   level?: Level
   write?: (line: string) => void
   now?: () => number

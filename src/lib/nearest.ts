@@ -2,7 +2,7 @@
 // Written by hand, reasons in docs/dependencies.md.
 
 /** Edit distance, for suggestions; stops caring beyond a few. */
-export function distance(a: string, b: string): number {
+function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, k) => k)
   for (let i = 1; i <= a.length; i++) {
     const next = [i]

@@ -50,8 +50,8 @@ const HEADER_NAME = /^(?:x-|api|proxy-|authorization|set-cookie|cookie)/i
 const looksMade = (segment: string): boolean =>
   (segment.match(/[A-Za-z0-9]{16,}/g) ?? []).some(run => /\d/.test(run) && /[A-Za-z]/.test(run))
 
-function maskUrl(rest: string): string {
-  const [, before = '', after = ''] = /^([^?#]*)([\s\S]*)$/.exec(rest) ?? []
+function maskUrl(address: string): string {
+  const [, before = '', after = ''] = /^([^?#]*)([\s\S]*)$/.exec(address) ?? []
   let authority = /^[^/]*/.exec(before)![0]
   // a password with a slash in it: what is behind the colon is no port
   if (!authority.includes('@') && /:[^/]*\D/.test(authority) && !authority.includes(']') && before.includes('@'))
@@ -77,7 +77,7 @@ export function maskText(text: string): string {
   // the usual text holds nothing that could be one
   if (!/[:=]|bearer/i.test(text)) return text
   return text
-    .replace(URL, (_, scheme: string, rest: string) => scheme + maskUrl(rest))
+    .replace(URL, (_, scheme: string, address: string) => scheme + maskUrl(address))
     .replace(HEADER, (all, name: string, colon: string, kind = '') =>
       HEADER_NAME.test(name) ? `${name}${colon}${kind}${MASK}` : all,
     )

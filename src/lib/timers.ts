@@ -11,3 +11,6 @@ export const systemTimers: Timers = {
     return () => clearTimeout(timer)
   },
 }
+
+/** Settles after `ms`. */
+export const sleep = (timers: Timers, ms: number): Promise<void> => new Promise(resolve => timers.after(ms, resolve))

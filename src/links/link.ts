@@ -39,7 +39,7 @@ const LOOK_MS = 5000
  * Who says that a link works badly: its driver, the scheduler that reads it, the secure session that has no key, or the
  * intake that refuses its readings.
  */
-export type Complainer = 'driver' | 'schedule' | 'session' | 'intake'
+type Complainer = 'driver' | 'schedule' | 'session' | 'intake'
 
 const NO_REASONS: Record<Complainer, string> = { driver: '', schedule: '', session: '', intake: '' }
 
@@ -243,9 +243,9 @@ export class Link {
 
   #downState({ message, retryable }: OsError, state: 'down' | 'absent' = 'down'): LinkState {
     const { clock, rareMs } = this.#options
-    const pause = retryable ? this.#backoff.next(clock.mono()) : Math.round(rareMs * (0.5 + this.#random()))
+    const delayMs = retryable ? this.#backoff.next(clock.mono()) : Math.round(rareMs * (0.5 + this.#random()))
     this.#downSince ??= clock.wall()
-    return { state, since: this.#downSince, reason: message, retry_at: clock.wall() + pause }
+    return { state, since: this.#downSince, reason: message, retry_at: clock.wall() + delayMs }
   }
 
   #retry(): void {
@@ -253,21 +253,21 @@ export class Link {
     const { retry_at: at = 0 } = this.#state
     const { clock, timers, network } = this.#options
     const before = network()
-    let cancelPause = (): void => undefined
-    const pause = (left: number): void => {
+    let cancelWait = (): void => undefined
+    const wait = (left: number): void => {
       const part = before === '' ? left : Math.min(left, LOOK_MS)
-      cancelPause = timers.after(part, () => {
+      cancelWait = timers.after(part, () => {
         if (part < left && network() !== before) this.back()
-        else if (part < left) pause(left - part)
+        else if (part < left) wait(left - part)
         else this.#open()
       })
     }
-    pause(Math.max(0, at - clock.wall()))
+    wait(Math.max(0, at - clock.wall()))
     // what was unplugged and is back is not left waiting
     const run = this.#run
     const endWatch = this.thing.onReturn?.(() => run === this.#run && this.back())
     this.#cancelRetry = () => {
-      cancelPause()
+      cancelWait()
       endWatch?.()
     }
   }

@@ -3,7 +3,7 @@
 import { asOsError, OsError } from '../lib/errors'
 import type { MediumDriver, SourceDriver } from './contracts'
 
-export type Layer = 'L4' | 'application' | 'L1'
+type Layer = 'L4' | 'application' | 'L1'
 
 export interface MediumInfo {
   readonly name: string
@@ -76,7 +76,7 @@ export function portOf(name: string, { port, tls }: { port?: unknown; tls?: unkn
 
 export type DriverTable<Driver> = Readonly<Record<string, () => Promise<Driver>>>
 
-export interface DriverTables {
+interface DriverTables {
   /** keys are media in any case */
   media?: DriverTable<MediumDriver>
   /** keys are source types */

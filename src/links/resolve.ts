@@ -23,7 +23,7 @@ export interface DnsAnswer {
 }
 
 /** Asks DNS for the A (4) or AAAA (6) records of a name. */
-export type DnsQuery = (name: string, family: 4 | 6) => Promise<DnsAnswer[]>
+type DnsQuery = (name: string, family: 4 | 6) => Promise<DnsAnswer[]>
 
 export interface HostResolverOptions {
   clock?: Clock

@@ -11,7 +11,7 @@ import type { Source, SourceReading } from './contracts'
 /** `at` is UNIX ms: when the read began, or for a late one when it ended. */
 export type ReadingsHandler = (source: Source, readings: readonly SourceReading[], at: number) => void
 
-export interface ScheduleOptions {
+interface ScheduleOptions {
   clock: Clock
   timers: Timers
   logger: Logger
@@ -23,7 +23,7 @@ export interface ScheduleOptions {
   deadlineMs?: number
 }
 
-export interface ScheduleTally {
+interface ScheduleTally {
   reads: number
   /** reads that went past the deadline, threw, or whose receiver threw */
   errors: number

@@ -25,7 +25,7 @@ export interface SupervisorOptions extends Pick<LinkOptions, 'openTimeoutMs' | '
   onReadings?: ReadingsHandler
 }
 
-export interface AddOptions {
+interface AddOptions {
   /** default true */
   enabled?: boolean
   /** pauses of this link alone, for example {maxMs: 1500} for a plug that must be back within two seconds */
@@ -38,7 +38,7 @@ export interface AddOptions {
   readDeadlineMs?: number
 }
 
-export type LinkKind = 'medium' | 'source' | 'line'
+type LinkKind = 'medium' | 'source' | 'line'
 
 /** What every face shows of a link: its state as it is, and counters. Times are UNIX ms. */
 export interface LinkReport {
@@ -68,7 +68,7 @@ export interface LinkReport {
   interval_ms?: number
 }
 
-export type LinkListener = (name: string, state: LinkState, before: LinkState) => void
+type LinkListener = (name: string, state: LinkState, before: LinkState) => void
 
 interface Managed {
   link: Link
@@ -83,7 +83,7 @@ const isSource = (thing: Openable): thing is Source => 'read' in thing && 'inter
 const isMedium = (thing: Openable): thing is Medium => 'medium' in thing && 'send' in thing
 
 /** Pauses after a lost link: a plug is often back at once, a server that is down is not asked more than once a minute. */
-const PAUSES: BackoffOptions = { minMs: 1000, maxMs: 60_000, stableMs: 60_000 }
+const BACKOFF: BackoffOptions = { minMs: 1000, maxMs: 60_000, stableMs: 60_000 }
 
 export class Supervisor {
   readonly #options: SupervisorOptions & { clock: Clock; logger: Logger; timers: Timers }
@@ -124,7 +124,7 @@ export class Supervisor {
       clock,
       timers,
       logger,
-      backoff: { ...PAUSES, ...this.#options.backoff, ...(host && { local: isLocalHost(host) }), ...backoff },
+      backoff: { ...BACKOFF, ...this.#options.backoff, ...(host && { local: isLocalHost(host) }), ...backoff },
       optional,
       ...(host !== undefined && { network: this.#options.network ?? networkState }),
       ...(openTimeoutMs !== undefined && { openTimeoutMs }),

@@ -6,7 +6,7 @@ import { mediumEnabled } from './enabled'
 import { MEDIA, mediumInfo, type Registry } from './registry'
 import type { LinkReport } from './supervisor'
 
-export interface TransportItem {
+interface TransportItem {
   readonly name: string
   readonly layer: string
   readonly enabled: boolean

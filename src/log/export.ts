@@ -10,12 +10,12 @@ import { scanSegment, segmentBase, segmentFiles } from './segment'
 
 /** A record as `log export` prints it: `{boot, seq, t_raw, …fact}`, with link and time quality beside it. */
 export function exportRow({ boot, seq, quality, medium, wallMs, fact, link }: LogRecord): Record<string, unknown> {
-  const { t_raw, ...rest } = factToDict(fact!)
+  const { t_raw, ...fields } = factToDict(fact!)
   return {
     boot,
     seq,
     t_raw,
-    ...rest,
+    ...fields,
     source_aid: fact!.aid,
     medium,
     ...(link?.address !== undefined && { address: link.address }),

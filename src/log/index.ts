@@ -5,16 +5,7 @@ export { FlashLog } from './flashlog'
 export { recordLength as recordSize } from './format'
 export type { FlashLogOptions, LogStatus, Timers } from './log-options'
 export { LogFiles, type LogSource } from './logfiles'
-export type { Reader, ReaderOptions } from './reader'
-export type {
-  BootInfo,
-  ClockChange,
-  LogRecord,
-  LossRange,
-  LossReason,
-  LossTotals,
-  RecordKind,
-  TimeQuality,
-} from './record'
+export type { Reader } from './reader'
+export type { LogRecord, RecordKind, TimeQuality } from './record'
 export { packetUuid, uuidBytes, uuidText } from './uuid'
-export { type VerifyResult, verify } from './verify'
+export { verify } from './verify'

@@ -74,10 +74,10 @@ export class Ledger {
         records: merged.records + other.records,
       }
     }
-    const rest = same.filter(r => !touching.includes(r))
-    rest.push(merged)
-    rest.sort((a, b) => a.from - b.from)
-    if (rest.length > KEPT) rest.splice(0, rest.length - KEPT)
-    this.#ranges = [...this.#ranges.filter(r => r.reason !== range.reason), ...rest]
+    const ranges = same.filter(r => !touching.includes(r))
+    ranges.push(merged)
+    ranges.sort((a, b) => a.from - b.from)
+    if (ranges.length > KEPT) ranges.splice(0, ranges.length - KEPT)
+    this.#ranges = [...this.#ranges.filter(r => r.reason !== range.reason), ...ranges]
   }
 }

@@ -225,10 +225,10 @@ export class Reader {
       this.#stepping = segment.generation === this.#generation
       return undefined
     }
-    const rest = this.#read(segment, this.#at, segment.size - this.#at)
-    const found = rest ? findRecord(rest, 1, this.#want, segment.last + 1) : -1
-    if (rest && found >= 0) {
-      this.#block = rest
+    const tail = this.#read(segment, this.#at, segment.size - this.#at)
+    const found = tail ? findRecord(tail, 1, this.#want, segment.last + 1) : -1
+    if (tail && found >= 0) {
+      this.#block = tail
       this.#blockAt = this.#at
       this.#at += found
     } else this.#want = segment.last + 1

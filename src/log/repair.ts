@@ -12,7 +12,7 @@ import type { Retention } from './retention'
 import { scanSegment } from './segment'
 import type { Segment, Segments } from './segments'
 
-export interface RepairOptions {
+interface RepairOptions {
   files: Files
   dir: string
   logger: Logger

@@ -32,7 +32,7 @@ export interface SegmentSnapshot {
   partial?: boolean
 }
 
-export interface SegmentHeader {
+interface SegmentHeader {
   boot: number
   base: number
   previousLast: number
@@ -87,7 +87,7 @@ export function decodeHeader(b: Buffer): { header: SegmentHeader; length: number
 }
 
 /** Bytes that are no sound record. `from > to`: no seq is missing, the bytes are only in the way. */
-export interface Piece {
+interface Piece {
   offset: number
   length: number
   from: number
@@ -108,7 +108,7 @@ export interface Scan {
   pieces: Piece[]
 }
 
-export interface ScanBounds {
+interface ScanBounds {
   /** from the file's name */
   base: number
   /** first seq of the next segment; records from there on are left-overs of a failed write */

@@ -14,7 +14,7 @@ import type { Retention } from './retention'
 import type { Segment, Segments } from './segments'
 import type { Chunk, Tail } from './tail'
 
-export interface WriterOptions {
+interface WriterOptions {
   clock: Clock
   timers: Timers
   logger: Logger

@@ -24,7 +24,7 @@ const NETWORK: MediaOptions = {
 /** Written by every link, or passed by the maker of the medium. */
 const COMMON = new Set(['mode', 'host', 'port', 'listen_host'])
 /** for dispatch these stand in the schema already, where every medium has them */
-const GIVEN = new Set(['mode', 'listen_host'])
+const OF_DISPATCH = new Set(['mode', 'listen_host'])
 const PLACED: Readonly<Record<string, readonly string[]>> = {
   udp: ['host', 'port'],
   tcp: ['host', 'port'],
@@ -116,7 +116,8 @@ export function mediaFragments(more: MediaOptions = {}): Fragment[] {
     const { section, options_name } = mediumInfo(medium)!
     return (Object.entries(entries) as [string, AnySchema][])
       .filter(
-        ([key, schema]) => !GIVEN.has(key) && !PLACED[options_name]?.includes(key) && metaOf(schema).side !== 'listen',
+        ([key, schema]) =>
+          !OF_DISPATCH.has(key) && !PLACED[options_name]?.includes(key) && metaOf(schema).side !== 'listen',
       )
       .map(([key, schema]) => ({ at: `RESOURCES.${section}.${options_name}.${key}`, schema: schema as never }))
   })

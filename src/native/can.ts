@@ -7,7 +7,7 @@ import { nativeError } from './errors'
 import { native } from './index'
 import { NativeSocket } from './socket'
 
-export { type CanLink, type CanState, canLink, linkChanges } from './can-link'
+export { canLink, linkChanges } from './can-link'
 
 /** flags of an id, and the bits that are left of it */
 export const CAN_EFF = 0x8000_0000

@@ -37,9 +37,9 @@ const EVENT_WORDS = 12
 const NAME_BYTES = 32
 const TWO_32 = 4_294_967_296
 
-export type Bias = 'pull_up' | 'pull_down' | 'disabled'
+type Bias = 'pull_up' | 'pull_down' | 'disabled'
 export type Edge = 'rising' | 'falling' | 'both'
-export type Drive = 'push_pull' | 'open_drain' | 'open_source'
+type Drive = 'push_pull' | 'open_drain' | 'open_source'
 
 export interface LinesOptions {
   /** offsets on the chip; place in this list = bit of values() */
@@ -61,7 +61,7 @@ export interface LinesOptions {
   consumer: string
 }
 
-export interface ChipInfo {
+interface ChipInfo {
   /** gpiochip0 */
   name: string
   /** what the chip is: pinctrl-bcm2711 */

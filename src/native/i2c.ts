@@ -4,7 +4,7 @@
 import { OsError } from '../lib/errors'
 import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
-export interface I2cOptions {
+interface I2cOptions {
   clock?: BusOptions['clock']
   /** for opening; default 1 s */
   deadlineMs?: number

@@ -10,13 +10,12 @@ import { carriedFor, loadCarried, noexecMount } from './carried'
 import { nativeError } from './errors'
 import { NativeSocket } from './socket'
 
-export type { Descriptor, SocketAddon } from './addon'
 export { unpackInto } from './carried'
 export { nativeError, systemError } from './errors'
 export * from './socket'
 
 /** The clock as its time service (chrony, ntpd, systemd-timesyncd) reported it to the kernel. */
-export interface NtpState {
+interface NtpState {
   synced: boolean
   /** what the clock is still being moved by */
   offset_us: number
@@ -178,7 +177,7 @@ function load(): Native | OsError {
 
 /** dist/native: beside the bundle, or below the root that tests name. */
 function folder(): string {
-  const { OS_NODE_ADDON_DIR: given, OS_NODE_TEST_ROOT: root } = process.env
-  if (given) return given
+  const { OS_NODE_ADDON_DIR: dir, OS_NODE_TEST_ROOT: root } = process.env
+  if (dir) return dir
   return root ? join(root, 'dist/native') : join(__dirname, 'native')
 }

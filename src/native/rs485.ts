@@ -5,7 +5,7 @@ import { OsError } from '../lib/errors'
 import { DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
 /** Times in ms. */
-export interface Rs485 {
+interface Rs485 {
   enabled: boolean
   /** level of RTS while sending, and after it: one true, the other false */
   rtsOnSend: boolean

@@ -18,7 +18,7 @@ export const AGAIN = -errno.EAGAIN
 /** the device had no room; nothing will tell when it has */
 export const NO_BUFFERS = -errno.ENOBUFS
 
-export interface SocketState {
+interface SocketState {
   port: number
   /** as the kernel counts them, with its own overhead: twice what was asked for */
   receiveBuffer: number

@@ -2,7 +2,7 @@
 import { OsError } from '../lib/errors'
 import { type BusOptions, DEFAULT_DEADLINE_MS, NativeThread } from './native-thread'
 
-export interface SpiSettings extends BusOptions {
+interface SpiSettings extends BusOptions {
   /** clock polarity and phase (0 … 3), and the SPI_… flags of linux/spi/spi.h; default 0 */
   mode?: number
   /** default 1 MHz */

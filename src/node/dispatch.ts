@@ -15,7 +15,7 @@ export interface Retry {
   interval_seconds: number
 }
 
-export interface DispatcherDeps {
+interface DispatcherDeps {
   driver(medium: string): LazyTransporter | null
   /** engine_settings.network_retry, read for each packet */
   retry(): Retry
@@ -48,7 +48,7 @@ export class Dispatcher {
   readonly #deps: Required<DispatcherDeps>
   readonly #lanes = new Map<string, Lane>()
   /** pauses to cut short at the end */
-  readonly #pauses = new Set<() => void>()
+  readonly #sleepers = new Set<() => void>()
   #closed = false
 
   constructor(deps: DispatcherDeps) {
@@ -79,7 +79,7 @@ export class Dispatcher {
   /** Ends all pauses; what still waits is refused. */
   close(): void {
     this.#closed = true
-    for (const end of [...this.#pauses]) end()
+    for (const end of [...this.#sleepers]) end()
     for (const lane of this.#lanes.values()) {
       for (const { done } of lane.queue.splice(0)) done(new OsError('LINK_DOWN', 'the node was closed'))
       lane.bytes = 0
@@ -121,21 +121,21 @@ export class Dispatcher {
       lane.failures++
       if (left <= 1 || this.#closed) return failure.error
       lane.pausing++
-      await this.#pause(this.#deps.retry().interval_seconds * 1000)
+      await this.#sleep(this.#deps.retry().interval_seconds * 1000)
       lane.pausing--
       if (this.#closed) return failure.error
     }
   }
 
-  #pause(ms: number): Promise<void> {
+  #sleep(ms: number): Promise<void> {
     return new Promise(resolve => {
       const end = (): void => {
         cancel()
-        this.#pauses.delete(end)
+        this.#sleepers.delete(end)
         resolve()
       }
       const cancel = this.#deps.timers.after(ms, end)
-      this.#pauses.add(end)
+      this.#sleepers.add(end)
     })
   }
 }

@@ -291,8 +291,8 @@ export class NodeBase {
   ): TransmitResult[] {
     return (batchItems ?? []).map(item => {
       const own = Array.isArray(item) ? { sensors: item as readonly Reading[] } : (item as BatchItem)
-      const { sensors, device_id, device_status, ...rest } = { ...common, ...own }
-      return this.transmitFast(sensors, device_id ?? null, device_status ?? 'ONLINE', rest)
+      const { sensors, device_id, device_status, ...options } = { ...common, ...own }
+      return this.transmitFast(sensors, device_id ?? null, device_status ?? 'ONLINE', options)
     })
   }
 

@@ -20,7 +20,7 @@ export class NodeReceiver {
   readonly #receiver: Receiver
   readonly #duplicates = new DuplicateFilter()
   /** what the protocol wants the frame at hand deciphered with */
-  #given: Uint8Array | null = null
+  #key: Uint8Array | null = null
 
   constructor(fusion: Fusion, security: NodeSecurity, role: DeviceRole) {
     this.#fusion = fusion
@@ -29,7 +29,7 @@ export class NodeReceiver {
     this.#receiver = new Receiver({
       engine: fusion.engine,
       clock: fusion.clock,
-      inboundKey: aid => this.#given ?? security.inboundKeys(aid),
+      inboundKey: aid => this.#key ?? security.inboundKeys(aid),
     })
   }
 
@@ -68,7 +68,7 @@ export class NodeReceiver {
   }
 
   #receive(raw: Uint8Array, key: Uint8Array | null = null): Received {
-    this.#given = key
+    this.#key = key
     return this.#receiver.receive(raw)
   }
 

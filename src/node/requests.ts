@@ -12,7 +12,7 @@ import { askOverUdp, type RequestLoop } from './request-loop'
 import { serverName, serverOf } from './transporters'
 import { type UdpRequest, UNASSIGNED_ID } from './types'
 
-export interface NodeRequestsOptions {
+interface NodeRequestsOptions {
   readonly role: DeviceRole
   /** a packet as it goes to that server; throws where it may not go there */
   outgoing(packet: Uint8Array, server: string): Uint8Array

@@ -20,7 +20,7 @@ import { SecureSessions } from '../protocol/secure/sessions'
 import { isData, isSecure } from '../wire/commands'
 import { readHeader, rekeyFrame } from '../wire/frame'
 
-export interface NodeSecurityOptions {
+interface NodeSecurityOptions {
   clock: Clock
   expireSeconds: number
   timeSyncThreshold: number

@@ -11,7 +11,7 @@ import type { LinkReport } from '../links/supervisor'
 import { linksOf, mediumFlag, type TransportView, transportView } from '../links/transport-view'
 import type { TransporterManager } from './transporters'
 
-export interface TransportHooks {
+interface TransportHooks {
   /** every link of the gateway by name */
   links?(): Record<string, LinkReport>
   /** closes and opens what the changed configuration says; settles when it is done */
@@ -20,7 +20,7 @@ export interface TransportHooks {
   reopen?(link: string): void
 }
 
-export interface TransportParts {
+interface TransportParts {
   readonly config: ConfigStore
   readonly registry: Registry
   readonly manager: TransporterManager

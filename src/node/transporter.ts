@@ -20,12 +20,12 @@ export interface Transporter {
 }
 
 /** Why a packet did not go; `final`: trying again cannot help (an exception ends the tries). */
-export interface Failure {
+interface Failure {
   readonly error: OsError
   readonly final: boolean
 }
 
-export interface TransporterDeps {
+interface TransporterDeps {
   /** makes the medium; throws NO_DRIVER, CONFIG_INVALID */
   create(options: Record<string, unknown>): Promise<Medium>
   /** why this node does not send a packet at all; null when it may */

@@ -62,9 +62,9 @@ export class Engine {
   }
 
   #time(fact: Record<string, unknown>, useMs: boolean): number {
-    const given = fact.t_raw ?? fact.t
-    const t = given === undefined || given === null ? this.#clock.wall() / 1000 : pyFloat(given)
-    if (t === undefined || !(t >= 0) || t >= 2 ** 63) throw new OsError('BAD_TEXT', `bad time ${String(given)}`)
+    const raw = fact.t_raw ?? fact.t
+    const t = raw === undefined || raw === null ? this.#clock.wall() / 1000 : pyFloat(raw)
+    if (t === undefined || !(t >= 0) || t >= 2 ** 63) throw new OsError('BAD_TEXT', `bad time ${String(raw)}`)
     return !useMs || t >= 1e11 ? Math.trunc(t) : Math.trunc(t * 1000)
   }
 

@@ -12,7 +12,7 @@ import { msToken } from './text'
 /** a frame's TS below this is in seconds (C firmware) */
 export const SECONDS = 1e11
 
-export interface FirmwareBody {
+interface FirmwareBody {
   /** the body as an ordinary text, at the frame's time */
   readonly text: string
   /** the text a DIFF or HEART after it builds on; null when it leaves the template of its TID as it was */

@@ -291,9 +291,9 @@ export class Fusion {
     this.flush()
   }
 
-  /** The packet as a FULL frame under its source's AID, TID and TS (X15). `key`: as in decompress. */
-  relay(packet: Uint8Array, given?: Uint8Array): Buffer {
-    const inbound = given ? () => given : this.keys ? (aid: number) => this.keys!.inbound(aid) : null
+  /** The packet as a FULL frame under its source's AID, TID and TS (X15). `sourceKey`: as `key` in decompress. */
+  relay(packet: Uint8Array, sourceKey?: Uint8Array): Buffer {
+    const inbound = sourceKey ? () => sourceKey : this.keys ? (aid: number) => this.keys!.inbound(aid) : null
     const opened = openFrame(packet, this.clock.wall(), inbound)
     if (!opened.ok) throw new OsError('RELAY_UNDECODABLE', opened.error)
     const { header, meta } = opened

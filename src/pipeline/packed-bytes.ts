@@ -23,12 +23,12 @@ export class Packer {
   /** a whole number from 0 */
   count(n: number): void {
     this.#room(10)
-    let rest = n
-    while (rest >= 0x80) {
-      this.#b[this.#at++] = (rest % 0x80) | 0x80
-      rest = Math.floor(rest / 0x80)
+    let left = n
+    while (left >= 0x80) {
+      this.#b[this.#at++] = (left % 0x80) | 0x80
+      left = Math.floor(left / 0x80)
     }
-    this.#b[this.#at++] = rest
+    this.#b[this.#at++] = left
   }
 
   float(x: number): void {

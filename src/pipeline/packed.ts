@@ -12,13 +12,13 @@ const VERSION = 1
 /** any token: the text is only made to be read back */
 const TOKEN = 'AAAAAAAA'
 
-export interface PackedTemplates {
+interface PackedTemplates {
   readonly epoch: number
   readonly heardAt: number
   readonly templates: Map<number, SlotHistory>
 }
 
-export interface PackedSource<Scopes = Iterable<PackedTemplates>> {
+interface PackedSource<Scopes = Iterable<PackedTemplates>> {
   readonly stamp: number
   readonly minTimestamps: Map<number, { ts: number; lateRun: number }>
   readonly scopes: Scopes

@@ -22,7 +22,7 @@ const utf8 = (text: string): Buffer => Buffer.from(text, 'utf8')
 export const LOADED = 0
 export const OTHER = 1
 const REFUSED = 2
-export type Load = typeof LOADED | typeof OTHER | typeof REFUSED
+type Load = typeof LOADED | typeof OTHER | typeof REFUSED
 
 export class PacketPlan {
   readonly count: number

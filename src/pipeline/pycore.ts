@@ -84,8 +84,8 @@ class PureCore implements Core {
   }
 
   /** The plan with the rows loaded and a living template. */
-  #prepare(given: readonly Reading[], device: string, state: string, tMs: number, aid: number): PacketPlan {
-    const rows = this.#sensorIds ? given : NO_ROWS
+  #prepare(readings: readonly Reading[], device: string, state: string, tMs: number, aid: number): PacketPlan {
+    const rows = this.#sensorIds ? readings : NO_ROWS
     if (!(tMs >= 0 && tMs < MAX_TIME)) throw new OsError('BAD_TIME', `time ${tMs} ms cannot be sent`)
     this.lastRejected = NONE
     const last = this.#last
@@ -173,11 +173,11 @@ class PureCore implements Core {
   #judge(row: Reading, index: number): RejectedRow | null {
     const no = (code: RejectedRow['code'], reason: string): RejectedRow => ({ index, code, reason })
     if (!Array.isArray(row) || row.length !== 4) return no('BAD_READING', 'a reading has four parts')
-    const [id, status, given, unit] = row as unknown as readonly unknown[]
+    const [id, status, raw, unit] = row as unknown as readonly unknown[]
     if (!isGoodName(id)) return no('BAD_ID', `sensor id ${JSON.stringify(id)} cannot be sent`)
     if (!isGoodStatus(status)) return no('BAD_ID', `status ${JSON.stringify(status)} cannot be sent`)
-    const value = this.#number(given)
-    if (value === undefined || !Number.isFinite(value)) return no('BAD_READING', `value ${String(given)} is no number`)
+    const value = this.#number(raw)
+    if (value === undefined || !Number.isFinite(value)) return no('BAD_READING', `value ${String(raw)} is no number`)
     const conversion = resolveUnit(this.#resolver, unit)
     if (!conversion) return no('UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not known`)
     const x = value * conversion.factor + conversion.offset

@@ -98,8 +98,8 @@ export function openFrame(packet: Uint8Array, nowMs: number, inboundKeys: Inboun
     meta.crc8_ok = true
     return { ok: true, header, meta, bytes: packet, from: header.body, to: header.end, key: null }
   }
-  const given = inboundKeys?.(header.sourceAid) ?? null
-  const keys = given instanceof Uint8Array ? [given] : (given ?? [])
+  const inbound = inboundKeys?.(header.sourceAid) ?? null
+  const keys = inbound instanceof Uint8Array ? [inbound] : (inbound ?? [])
   if (keys.length === 0)
     return { ok: false, error: `Missing secure key for aid=${header.sourceAid}`, code: 'NO_KEY', meta, header }
   const fitting = decipher(packet, header, keys)

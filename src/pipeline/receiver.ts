@@ -30,7 +30,7 @@ import { AHEAD, ANY_CONTENT, BARE, type Scope, type Source, Sources } from './so
 import { Spill } from './spill'
 import { isPlainText, stripAid } from './text'
 
-export type { ReceiveCode, Received, ReceiverCounters, ReceiverOptions }
+export type { Received, ReceiverOptions }
 
 /** of the memory for templates, what is for packed ones: they take a fifth of the room */
 const PACKED_PART = 0.25

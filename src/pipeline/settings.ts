@@ -7,7 +7,7 @@ import { errno, OsError } from '../lib/errors'
 import { type DiffPolicy, REFERENCE_POLICY } from './templates'
 import type { UnitDialect } from './wireunit'
 
-export interface PipelineSettings {
+interface PipelineSettings {
   readonly precision: number
   readonly unitDialect: UnitDialect
   readonly policy: DiffPolicy

@@ -32,7 +32,7 @@ const MAX_FLOORED = 16_384
 export const ANY_CONTENT = 0
 
 /** Newest time of a content that may have been acknowledged before its template was forgotten. */
-export interface MinTimestamp {
+interface MinTimestamp {
   ts: number
   lateRun: number
 }
@@ -68,7 +68,7 @@ function raiseMinTimestamp(minTimestamps: MinTimestamps, shape: number, ts: numb
   if (minTimestamps.size > MAX_FLOORS) minTimestamps.delete(minTimestamps.keys().next().value!)
 }
 
-export interface SourcesOptions {
+interface SourcesOptions {
   maxSources: number
   /** bytes all templates may take, roughly */
   maxBytes: number

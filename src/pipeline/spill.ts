@@ -36,7 +36,7 @@ interface SpilledEntry {
   readonly newest: number
 }
 
-export interface SpillOptions {
+interface SpillOptions {
   dir: string
   files: Files
   /** bytes of segments in memory */

@@ -13,7 +13,7 @@ import type { FactDict } from './fact'
 const SURE = 2 ** 40
 const NEAR_HALF = 2 ** -12
 
-export type Refuse = (index: number, row: unknown, code: RejectedRow['code'], reason: string) => null
+type Refuse = (index: number, row: unknown, code: RejectedRow['code'], reason: string) => null
 
 /** A standard value as the fact holds it: whole numbers stay, others are rounded as Python's round() does. */
 export function standardValue(raw: number, precision: number): number {
@@ -26,8 +26,8 @@ export function standardNumber(raw: number, precision: number): number {
   const pow = POW10[precision]!
   const scaled = raw * pow
   const size = Math.abs(scaled)
-  const rest = size - Math.floor(size)
-  if (size < SURE && Math.abs(rest - 0.5) > NEAR_HALF) return Math.round(scaled)
+  const fraction = size - Math.floor(size)
+  if (size < SURE && Math.abs(fraction - 0.5) > NEAR_HALF) return Math.round(scaled)
   return roundHalfEven(standardValue(raw, precision) * pow)
 }
 
@@ -70,11 +70,11 @@ interface Row {
 function readRow(row: unknown, index: number, precision: number, refuse: Refuse): Row | null {
   if (!Array.isArray(row) || row.length !== 4)
     return refuse(index, row, 'BAD_READING', 'a reading is [sensor_id, status, value, unit]')
-  const [id, status, given, unit] = row as unknown[]
+  const [id, status, value, unit] = row as unknown[]
   const conversion = attributeConversion(unit)
   if (!conversion) return refuse(index, row, 'UNKNOWN_UNIT', `unit ${JSON.stringify(unit)} is not understood`)
-  const x = pyFloat(given)
-  if (x === undefined) return refuse(index, row, 'BAD_READING', `value ${JSON.stringify(given)} is no number`)
+  const x = pyFloat(value)
+  if (x === undefined) return refuse(index, row, 'BAD_READING', `value ${JSON.stringify(value)} is no number`)
   return {
     id,
     status,

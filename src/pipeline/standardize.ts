@@ -270,10 +270,10 @@ export class Standardizer {
   }
 }
 
-/** `given` when its milliseconds fit the 48 bits of the wire. Throws BAD_TIME. */
-function checkTime(name: string, given: unknown, ms: number): number {
-  if (typeof given === 'number' && ms >= 0 && ms < LARGEST_WIRE_TIME) return ms
-  throw new OsError('BAD_TIME', `${name} is not a UNIX time: ${shown(given)}`)
+/** `time` when its milliseconds fit the 48 bits of the wire. Throws BAD_TIME. */
+function checkTime(name: string, time: unknown, ms: number): number {
+  if (typeof time === 'number' && ms >= 0 && ms < LARGEST_WIRE_TIME) return ms
+  throw new OsError('BAD_TIME', `${name} is not a UNIX time: ${shown(time)}`)
 }
 
 const typeName = (value: unknown): string => (value === null ? 'null' : typeof value)

@@ -2,7 +2,7 @@
 // the frame encoder and the receivers, so they agree on what is a sensor. Throws BAD_TEXT.
 import { OsError } from '../lib/errors'
 
-export interface TextParts {
+interface TextParts {
   id: string
   state: string
   /** the time token as it stands */

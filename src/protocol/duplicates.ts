@@ -3,7 +3,7 @@
 // the owner feeds in what its log holds. Bounded in devices, of which the least recently heard is forgotten first, and in
 // bytes: where all may not have 4096, the memories of the devices grow to about the same size. Cannot fail.
 
-export interface DuplicateFilterOptions {
+interface DuplicateFilterOptions {
   /** packets remembered per device; rounded up to a power of two from 64 */
   depth?: number
   /** devices remembered */

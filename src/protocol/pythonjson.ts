@@ -1,9 +1,7 @@
 // JSON text as the peers write it: Python's default spacing (`{"a": 1, "b": [1, 2]}`), UTF-8 not ASCII-escaped.
 // Values that JSON cannot hold become null, as JSON.stringify does; nothing here fails on plain data.
 
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
-
-export interface PythonJsonOptions {
+interface PythonJsonOptions {
   /** keys in code point order, as json.dumps(sort_keys=True) */
   sortKeys?: boolean
 }

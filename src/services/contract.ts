@@ -3,7 +3,6 @@
 // it throws is counted and shown, and a start that does not come back is given up.
 import type { ConfigStore } from '../config'
 import type { GatewayApi } from '../gateway/api'
-import type { FactEvent, LinkEvent, PacketEvent } from '../gateway/events'
 import type { Clock } from '../lib/clock'
 import type { OptionSpec, OptionValues } from '../lib/command-options'
 import type { Files } from '../lib/files'
@@ -11,7 +10,7 @@ import type { Logger } from '../lib/logger'
 import type { Transporter } from '../node/transporters'
 import type { UserStore } from './users'
 
-export type { FactEvent, LinkEvent, OptionSpec, OptionValues, PacketEvent }
+export type { OptionSpec, OptionValues }
 
 /** What a plugin's `create` gives. All members may be left out; all may return promises. */
 export interface Service {

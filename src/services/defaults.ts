@@ -61,7 +61,7 @@ const PLUGINS = {
   },
 } as const satisfies Record<string, PluginFacts>
 
-export type BuiltinName = keyof typeof PLUGINS
+type BuiltinName = keyof typeof PLUGINS
 
 export const BUILTIN_NAMES = Object.keys(PLUGINS) as readonly BuiltinName[]
 

@@ -3,7 +3,7 @@
 import { asOsError, OsError } from '../lib/errors'
 import type { PluginItem, Plugins } from './plugins'
 
-export interface HttpCommand {
+interface HttpCommand {
   readonly exit_code: number
   readonly stdout: string
   readonly stderr?: string

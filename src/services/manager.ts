@@ -201,7 +201,7 @@ export class ServiceManager implements Managed {
   async runCommand(name: string, argv: readonly string[], io: CommandIo): Promise<CommandOutcome> {
     const mounted = this.#find(name)
     const commands = this.#commands(name, mounted)
-    const [command = '', ...rest] = argv
+    const [command = '', ...args] = argv
     const handler = Object.hasOwn(commands, command) ? commands[command] : undefined
     if (command === '--help' || command === '-h') return { text: listed(name, commands), value: summaries(commands) }
     if (!handler) {
@@ -219,9 +219,9 @@ export class ServiceManager implements Managed {
       options: { ...handler.options, help: HELP },
       ...(handler.operands && { operands: handler.operands }),
     }
-    const given = readArguments(form, rest)
-    if (given.help === true) return { text: helpOf(form, handler) }
-    const { help: _, ...options } = checkOptions(form, given)
+    const values = readArguments(form, args)
+    if (values.help === true) return { text: helpOf(form, handler) }
+    const { help: _, ...options } = checkOptions(form, values)
     try {
       // a command that has nothing to say is done
       return (await handler.run(options, io)) ?? {}
@@ -328,9 +328,9 @@ export class ServiceManager implements Managed {
     if (!display || mounted.shown) return
     mounted.shown = []
     try {
-      const given = mounted.service.displayProviders?.() ?? []
-      mounted.shown = given.filter(provider => display.register(provider))
-      if (mounted.shown.length < given.length)
+      const providers = mounted.service.displayProviders?.() ?? []
+      mounted.shown = providers.filter(provider => display.register(provider))
+      if (mounted.shown.length < providers.length)
         throw new OsError('BAD_REQUEST', 'a display provider was refused: it is none, or its name is taken')
     } catch (thrown) {
       this.#failed(name, mounted, 'displayProviders', thrown)

@@ -29,11 +29,11 @@ export const pluginKey = (name: string): string => `RESOURCES.service_plugins.${
 
 type Settings = Record<string, unknown>
 
-/** `given` over `standard`, section by section. */
-function merged(standard: Settings, given: unknown): Settings {
-  if (!isTree(given)) return standard
-  const out: Settings = { ...standard, ...given }
-  for (const [key, value] of Object.entries(standard)) if (isTree(value)) out[key] = merged(value, given[key])
+/** `settings` over `standard`, section by section. */
+function merged(standard: Settings, settings: unknown): Settings {
+  if (!isTree(settings)) return standard
+  const out: Settings = { ...standard, ...settings }
+  for (const [key, value] of Object.entries(standard)) if (isTree(value)) out[key] = merged(value, settings[key])
   return out
 }
 

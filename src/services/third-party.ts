@@ -42,8 +42,8 @@ const NAME = /^[a-z][a-z0-9_]{0,63}$/
 
 export const pluginSwitches = (config: ConfigStore): Settings & { dir: string } => {
   const { enabled = false, dir = '', start_timeout_s = 10, allow } = config.get<Partial<Settings>>('plugins') ?? {}
-  const given = dir || join(config.dataDir, 'plugins')
-  return { enabled, start_timeout_s, dir: resolve(given), ...(allow && { allow }) }
+  const folder = dir || join(config.dataDir, 'plugins')
+  return { enabled, start_timeout_s, dir: resolve(folder), ...(allow && { allow }) }
 }
 
 /** What the directory holds, in the order of names. Nothing is loaded. */
@@ -106,12 +106,12 @@ async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginD
   const load = typeof __importModule === 'function' ? __importModule : (url: string) => import(url)
   const module = (await load(href)) as Record<string, unknown>
   const outer = (module.default ?? module) as Record<string, unknown>
-  const given = (outer.default ?? outer.plugin ?? module.plugin ?? outer) as Partial<PluginDefinition>
-  if (typeof given?.create !== 'function' || typeof given.name !== 'string')
+  const plugin = (outer.default ?? outer.plugin ?? module.plugin ?? outer) as Partial<PluginDefinition>
+  if (typeof plugin?.create !== 'function' || typeof plugin.name !== 'string')
     throw new OsError('PLUGIN_FAILED', `${path} exports no plugin: { name, create(host) } is expected`)
-  if (normalizePluginName(given.name) !== name)
-    throw new OsError('PLUGIN_FAILED', `${path} holds the plugin ${JSON.stringify(given.name)}: name its file so`)
-  return given as PluginDefinition
+  if (normalizePluginName(plugin.name) !== name)
+    throw new OsError('PLUGIN_FAILED', `${path} holds the plugin ${JSON.stringify(plugin.name)}: name its file so`)
+  return plugin as PluginDefinition
 }
 
 /** Found plugins as a table, for the manager. */
@@ -151,7 +151,7 @@ export function culprit(found: readonly FoundPlugin[], thrown: unknown): string 
 }
 
 /** ends of the process, one after the other, that a starting plugin may be part of */
-const PATIENCE = 2
+const MAX_ENDS = 2
 
 interface Marks {
   /** being started now */
@@ -182,7 +182,7 @@ export class StartMarks {
   barred(name: string): string | undefined {
     const { ends, bars } = this.#marks
     const n = ends[name] ?? 0
-    return bars[name] ?? (n < PATIENCE ? undefined : `the process ended ${n} times while it was being started`)
+    return bars[name] ?? (n < MAX_ENDS ? undefined : `the process ended ${n} times while it was being started`)
   }
 
   /** Leaves a plugin off until it is started by hand. */

@@ -19,12 +19,12 @@ let resolving = false
 
 /** Everything that decides what a path leads to: folders, links and the file, as the system walks them. */
 function* steps(path: string): Generator<{ at: string; stats: Stats }> {
-  const rest = resolve(path).split(sep).filter(Boolean)
+  const segments = resolve(path).split(sep).filter(Boolean)
   let { root: at } = parse(resolve(path))
   let links = 0
   yield { at, stats: lstatSync(at) }
-  while (rest.length > 0) {
-    const next = join(at, rest.shift()!)
+  while (segments.length > 0) {
+    const next = join(at, segments.shift()!)
     const stats = lstatSync(next)
     yield { at: next, stats }
     if (!stats.isSymbolicLink()) {
@@ -33,7 +33,7 @@ function* steps(path: string): Generator<{ at: string; stats: Stats }> {
     }
     if (++links > MOST_LINKS) throw new Error(`${path}: too many links`)
     const target = resolve(at, readlinkSync(next))
-    rest.unshift(...target.split(sep).filter(Boolean))
+    segments.unshift(...target.split(sep).filter(Boolean))
     at = parse(target).root
   }
 }
@@ -92,7 +92,7 @@ export function distrust(entry: string, folder?: string, own = process.geteuid?.
 }
 
 interface Loader {
-  _resolveFilename(request: string, parent?: { readonly filename?: string | null }, ...rest: unknown[]): string
+  _resolveFilename(request: string, parent?: { readonly filename?: string | null }, ...args: unknown[]): string
 }
 let watching = false
 
@@ -102,8 +102,8 @@ export function watchRequire(program: string): void {
   watching = true
   const loader = Module as unknown as Loader
   const original = loader._resolveFilename
-  loader._resolveFilename = function (request, parent, ...rest) {
-    const file = original.call(this, request, parent, ...rest)
+  loader._resolveFilename = function (request, parent, ...args) {
+    const file = original.call(this, request, parent, ...args)
     const from = parent?.filename
     if (resolving || !from || from === program || isBuiltin(file)) return file
     const why = fault(file, process.geteuid?.() ?? 0)

@@ -3,7 +3,7 @@
 // 5 s (DB_STARTING); when the worker dies they fail (DB_UNAVAILABLE) until a new one, started after a growing pause, has read
 // the log again. Facts are safe in the log all the time: losing the view loses nothing.
 //
-// A view that may rest (`restMs`) has a worker only while queries come, or while the log holds a whole window to seal: that
+// A view that may rest (`idleMs`) has a worker only while queries come, or while the log holds a whole window to seal: that
 // is tens of megabytes on a board without queries.
 import { readdirSync } from 'node:fs'
 import { Backoff } from '../lib/backoff'
@@ -49,7 +49,7 @@ export interface DatabaseOptions {
   /** how long a question waits for a rebuild */
   startWaitMs?: number
   /** the worker ends after so long without a query; left out: it stays */
-  restMs?: number
+  idleMs?: number
   /** the worker is replaced when it takes more, and so many times what it took when it was new */
   heapBytes?: number
   heapGrowth?: number
@@ -102,7 +102,7 @@ export class Database {
   #bornAt = 0
   /** bytes of the worker when it had read everything */
   #bornHeap = 0
-  #rest: NodeJS.Timeout | undefined
+  #idleTimer: NodeJS.Timeout | undefined
   #state: DatabaseStatus['state'] = 'closed'
   #reason = ''
   #paused = false
@@ -141,7 +141,7 @@ export class Database {
       if (this.#thread) this.#thread.feed()
       else if (this.#state === 'resting' && this.#due()) this.#start()
     })
-    if (this.#o.restMs === undefined || this.#due()) this.#start()
+    if (this.#o.idleMs === undefined || this.#due()) this.#start()
     else this.#state = 'resting'
   }
 
@@ -166,7 +166,7 @@ export class Database {
     this.#paused = false
     this.#unsubscribe()
     clearTimeout(this.#retry)
-    clearTimeout(this.#rest)
+    clearTimeout(this.#idleTimer)
     this.#state = 'closed'
     this.#wake()
     const thread = this.#thread
@@ -319,21 +319,21 @@ export class Database {
   #quiet(): void {
     const thread = this.#thread
     if (this.#state !== 'up' || !thread || thread.busy) return
-    clearTimeout(this.#rest)
-    const { restMs, heapBytes = HEAP_BYTES, heapGrowth = HEAP_GROWTH } = this.#o
+    clearTimeout(this.#idleTimer)
+    const { idleMs, heapBytes = HEAP_BYTES, heapGrowth = HEAP_GROWTH } = this.#o
     const large = Math.max(heapBytes, heapGrowth * this.#bornHeap)
     const grown = thread.heap > large && this.#clock.mono() - this.#bornAt > YOUNG_MS
     if (thread.hole || grown) {
       this.#end(thread)
-      if (restMs === undefined || this.#due()) this.#start()
+      if (idleMs === undefined || this.#due()) this.#start()
       else this.#state = 'resting'
-    } else if (restMs !== undefined) {
-      this.#rest = setTimeout(() => {
+    } else if (idleMs !== undefined) {
+      this.#idleTimer = setTimeout(() => {
         if (thread !== this.#thread || thread.busy || this.#due()) return
         this.#end(thread)
         this.#state = 'resting'
-      }, restMs)
-      this.#rest.unref()
+      }, idleMs)
+      this.#idleTimer.unref()
     }
   }
 
@@ -354,11 +354,11 @@ export class Database {
     this.#state = 'down'
     this.#reason = error.message
     this.#thread = undefined
-    clearTimeout(this.#rest)
-    const pause = this.#backoff.next(this.#clock.mono())
-    this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${pause} ms`)
+    clearTimeout(this.#idleTimer)
+    const backoffMs = this.#backoff.next(this.#clock.mono())
+    this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${backoffMs} ms`)
     this.#wake()
-    this.#retry = setTimeout(() => this.#start(), pause)
+    this.#retry = setTimeout(() => this.#start(), backoffMs)
     this.#retry.unref()
   }
 }

@@ -42,7 +42,7 @@ const PACKETS_KEY = 'sqlite_autoindex_os_packets_1'
 /** packets between two words about how far it is */
 const TELL_EVERY = 2000
 
-export interface ExportSource {
+interface ExportSource {
   readonly log: LogFiles
   /** of the sealed windows; undefined: there are none */
   readonly windows: string | undefined

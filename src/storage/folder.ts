@@ -24,7 +24,7 @@ export interface Sealed extends SealedFile {
   readonly size: number
 }
 
-export interface FolderOptions {
+interface FolderOptions {
   readonly dir: string
   readonly files: Files
   /** the windows belong to another process: nothing is written, removed or renamed */
@@ -35,8 +35,8 @@ export interface FolderOptions {
   readonly keepMs: number
 }
 
-const ASIDE = /\.(damaged|foreign)$/
-const KEPT_ASIDE = 2
+const QUARANTINED = /\.(damaged|foreign)$/
+const KEPT_QUARANTINED = 2
 
 export class WindowFolder {
   /** oldest first, no two over the same records */
@@ -106,8 +106,8 @@ export class WindowFolder {
     if (readOnly) return
     try {
       if (files.exists(join(dir, name))) files.rename(join(dir, name), join(dir, `${name}.${why}`))
-      const moved = files.list(dir).filter(other => ASIDE.test(other))
-      for (const old of moved.sort().slice(0, -KEPT_ASIDE)) files.remove(join(dir, old))
+      const moved = files.list(dir).filter(other => QUARANTINED.test(other))
+      for (const old of moved.sort().slice(0, -KEPT_QUARANTINED)) files.remove(join(dir, old))
     } catch (error) {
       this.problem = asOsError(error).message
     }

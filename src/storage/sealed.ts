@@ -28,13 +28,13 @@ const totals = (sums: readonly Sum[]): readonly [number, number] =>
 /** Sums and filters of the rows; what the rows do not tell comes along. */
 export function summarize(
   rows: WindowRows,
-  rest: Omit<Summary, 'packets' | 'unsynced' | 'statuses' | 'sensors'>,
+  span: Omit<Summary, 'packets' | 'unsynced' | 'statuses' | 'sensors'>,
 ): Summary {
   const sums = <S extends SensorSum>(sql: string): S[] =>
     rows.rows(sql).map(row => row.map(cell => (cell instanceof Uint8Array ? textOf(cell) : cell)) as unknown as S)
   const of = 'COUNT(*), MIN(p.timestamp_raw), MAX(p.timestamp_raw)'
   return {
-    ...rest,
+    ...span,
     packets: rows.number('SELECT COUNT(*) FROM os_packets'),
     unsynced: rows.rows('SELECT DISTINCT boot FROM os_packets WHERE unsynced = 1').map(([boot]) => boot as number),
     statuses: sums<Sum>(
@@ -138,8 +138,8 @@ export class SealedWindows {
       try {
         update(rows)
         this.#forget(window)
-        const { packets: _p, unsynced: _u, statuses: _s, sensors: _n, ...rest } = summary
-        const after = summarize(rows, { ...rest, corrected: seq, moved: true })
+        const { packets: _p, unsynced: _u, statuses: _s, sensors: _n, ...span } = summary
+        const after = summarize(rows, { ...span, corrected: seq, moved: true })
         this.#count(this.folder.write(after, bloom, db.export()))
       } catch (error) {
         if (!this.#spans.has(name)) this.#count(window)

@@ -22,7 +22,7 @@ const ROW_MOST = PAGE - 35
 const ROW_LEAST = Math.floor(((PAGE - 12) * 32) / 255) - 23
 
 /** An entry of sqlite_schema. */
-export interface SchemaRow {
+interface SchemaRow {
   readonly type: 'table' | 'index'
   readonly name: string
   readonly table: string

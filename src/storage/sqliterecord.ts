@@ -3,7 +3,7 @@
 /** Most significant seven bits first; `value` is whole, from 0 to 2^53. */
 export function varint(value: number): Buffer {
   const bytes = [value % 128]
-  for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) bytes.unshift(128 + (rest % 128))
+  for (let left = Math.floor(value / 128); left > 0; left = Math.floor(left / 128)) bytes.unshift(128 + (left % 128))
   return Buffer.from(bytes)
 }
 

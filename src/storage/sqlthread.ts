@@ -16,7 +16,7 @@ const SMALLEST_ROW = 100
 /** objects that live short; more is given to no one */
 const YOUNG_MB = 4
 
-export interface SqlThreadOptions {
+interface SqlThreadOptions {
   log: LogSource
   maxPackets: number
   maxBytes: number

@@ -58,7 +58,7 @@ export interface ViewCounts {
   sealed?: SealedCounts
 }
 
-export interface ViewLimits {
+interface ViewLimits {
   maxPackets: number
   maxBytes: number
 }
@@ -139,8 +139,8 @@ export class SqlView {
     try {
       const bloom = newBloom(this.#packets)
       for (const [uuid] of this.#open.rows('SELECT packet_uuid FROM os_packets')) addTo(bloom, uuid as Uint8Array)
-      const rest = { from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved }
-      this.#sealed.seal(summarize(this.#open, rest), bloom, (file, run) => {
+      const span = { from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved }
+      this.#sealed.seal(summarize(this.#open, span), bloom, (file, run) => {
         this.#db.exec(`ATTACH DATABASE '${file}' AS sealed`)
         try {
           this.#db.exec(run)
@@ -178,9 +178,9 @@ export class SqlView {
     return this.#open.number('PRAGMA view.page_count') * PAGE_BYTES
   }
 
-  devices(limitGiven?: number, offsetGiven?: number): DeviceList {
-    const limit = clampLimit(limitGiven, 100)
-    const offset = clampOffset(offsetGiven)
+  devices(limitWanted?: number, offsetWanted?: number): DeviceList {
+    const limit = clampLimit(limitWanted, 100)
+    const offset = clampOffset(offsetWanted)
     const newestS = Math.floor(this.#last.wall_ms / 1000)
     return { ok: true, ...devicesOf(this.#open, newestS, limit, offset), limit, offset }
   }

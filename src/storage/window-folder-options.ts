@@ -4,7 +4,7 @@ import type { ConfigStore } from '../config/config-store'
 import { type DatabaseOptions, WINDOW_BYTES } from './database'
 
 /** a worker without queries ends after so long */
-const RESTS_MS = 60_000
+const IDLE_MS = 60_000
 
 /** The folder that storage.sql.driver.path names; undefined: no windows are kept. Relative paths lie in the data directory. */
 export function windowFolder(path: string, dataDir: string): string | undefined {
@@ -18,13 +18,13 @@ export function windowFolder(path: string, dataDir: string): string | undefined 
 export function gatewayView({
   config,
   dataDir,
-}: ConfigStore): Pick<DatabaseOptions, 'sql' | 'windows' | 'maxBytes' | 'restMs'> {
+}: ConfigStore): Pick<DatabaseOptions, 'sql' | 'windows' | 'maxBytes' | 'idleMs'> {
   const { max_bytes: keepBytes, max_age_s } = config.gateway.log
   const { sql } = config.storage
   const dir = windowFolder(sql.driver.path, dataDir)
   return {
     sql,
-    restMs: RESTS_MS,
+    idleMs: IDLE_MS,
     maxBytes: Math.min(WINDOW_BYTES, keepBytes / 4),
     ...(dir !== undefined && { windows: { dir, readOnly: false, keepBytes, keepMs: max_age_s * 1000 } }),
   }

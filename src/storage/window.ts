@@ -106,10 +106,10 @@ export class WindowRows {
       count,
       span,
       ...where.values,
-    ]).map(([at, ...rest]) => ({
+    ]).map(([at, ...columns]) => ({
       bucket: at as number,
-      values: rest.slice(0, 4) as unknown as Values,
-      units: rest.slice(4).map(unit => (unit === null ? null : textOf(unit!))),
+      values: columns.slice(0, 4) as unknown as Values,
+      units: columns.slice(4).map(unit => (unit === null ? null : textOf(unit!))),
     }))
   }
 

@@ -10,7 +10,7 @@ import { DIGIT_MS, TuiState } from './state'
 import type { Terminal } from './terminal'
 import { type Look, linesOf } from './views'
 
-export interface AppOptions {
+interface AppOptions {
   readonly reader: SectionReader
   readonly terminal: Terminal
   readonly clock: Clock

@@ -35,46 +35,46 @@ const LONGEST = 32
 
 export class KeyReader {
   readonly #decoder = new StringDecoder('utf8')
-  #rest = ''
+  #pending = ''
 
   /** True while the start of a sequence waits for its rest. */
   get waiting(): boolean {
-    return this.#rest !== ''
+    return this.#pending !== ''
   }
 
   /** Keys by name; a character is its own name. */
   feed(bytes: Buffer): string[] {
-    this.#rest += this.#decoder.write(bytes)
+    this.#pending += this.#decoder.write(bytes)
     const keys: string[] = []
-    while (this.#rest !== '' && this.#next(keys));
+    while (this.#pending !== '' && this.#next(keys));
     return keys
   }
 
   /** What waited is all there is: the Escape key, or nothing. */
   flush(): string[] {
-    const alone = this.#rest === '\x1b'
-    this.#rest = ''
+    const alone = this.#pending === '\x1b'
+    this.#pending = ''
     return alone ? ['escape'] : []
   }
 
   #next(keys: string[]): boolean {
-    const text = this.#rest
+    const text = this.#pending
     if (!text.startsWith('\x1b')) {
       const char = String.fromCodePoint(text.codePointAt(0)!)
-      this.#rest = text.slice(char.length)
+      this.#pending = text.slice(char.length)
       const name = CONTROL[char] ?? (char < ' ' ? '' : char)
       if (name !== '') keys.push(name)
       return true
     }
     const sequence = SEQUENCE.exec(text)?.[0]
     if (sequence) {
-      this.#rest = text.slice(sequence.length)
+      this.#pending = text.slice(sequence.length)
       const name = NAMED[sequence.slice(2)]
       if (name) keys.push(name)
       return true
     }
     if (BEGINNING.test(text) && text.length < LONGEST) return false
-    this.#rest = text.slice(1)
+    this.#pending = text.slice(1)
     keys.push('escape')
     return true
   }

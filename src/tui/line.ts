@@ -78,15 +78,15 @@ export function wrap(text: string, width: number): string[] {
   if (textWidth(text) <= width) return [text]
   const indent = Math.min(Math.floor(width / 2), text.length - text.trimStart().length + 2)
   const out: string[] = []
-  let rest = text
-  while (textWidth(rest) > width) {
-    const { text: head } = fit(rest, width)
+  let remaining = text
+  while (textWidth(remaining) > width) {
+    const { text: head } = fit(remaining, width)
     // at a blank where one is near the end, else in the middle of a word
     const blank = head.lastIndexOf(' ')
     const cut = blank > Math.max(indent, width / 2) ? blank : head.length
     out.push(head.slice(0, cut).trimEnd())
-    rest = ' '.repeat(indent) + rest.slice(cut).trimStart()
+    remaining = ' '.repeat(indent) + remaining.slice(cut).trimStart()
   }
-  if (rest.trim() !== '') out.push(rest)
+  if (remaining.trim() !== '') out.push(remaining)
   return out
 }

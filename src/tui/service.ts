@@ -162,7 +162,7 @@ export type TuiHandlers = Record<'render' | 'interactive' | 'bios', CliHandler>
 
 const section: OptionSpec = { type: 'string', value: 'NAME,…', help: 'only these sections (else all)' }
 const interval: OptionSpec = { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, help: 'pause between updates' }
-const seconds = (given: unknown): number | undefined => (typeof given === 'number' ? given : undefined)
+const seconds = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
 
 const handlers = (tui: TerminalUi): TuiHandlers => ({
   render: {

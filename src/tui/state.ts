@@ -3,7 +3,7 @@
 import { type DisplayFormat, isCalled, type Plain, type SectionInfo } from '../display'
 
 /** 'section': one; 'all': one below the other; 'providers': their metadata; 'search': sections by name. */
-export type View = 'section' | 'all' | 'providers' | 'search'
+type View = 'section' | 'all' | 'providers' | 'search'
 
 export interface Held {
   readonly data: Plain
@@ -12,7 +12,7 @@ export interface Held {
 }
 
 /** What a key asks of the owner of the state. */
-export type Wish = 'nothing' | 'draw' | 'refresh' | 'quit'
+type Wish = 'nothing' | 'draw' | 'refresh' | 'quit'
 
 /** a second digit of a section number may follow within this time */
 export const DIGIT_MS = 800

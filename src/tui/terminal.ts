@@ -51,7 +51,7 @@ export const processPorts = (): TerminalPorts => ({
   suspend: () => void process.kill(0, 'SIGTSTP'),
 })
 
-export interface TerminalUser {
+interface TerminalUser {
   key(name: string): void
   /** the screen is to be drawn whole: resized, continued after a stop */
   redraw(): void

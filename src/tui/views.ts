@@ -5,7 +5,7 @@ import { headline, page } from './content'
 import { lineWidth, type Span, type TextLine } from './line'
 import type { TuiState } from './state'
 
-export interface Around {
+interface Around {
   readonly columns: number
   readonly rows: number
   /** program and device */
@@ -121,7 +121,7 @@ function bios(state: TuiState, around: Around): TextLine[] {
   const body = text.map((line, row): TextLine => {
     const fill = ' '.repeat(Math.max(0, wide - 1 - lineWidth(line)))
     const right: Span[] = side === 0 ? [] : [[' '], ...(help[row] ?? [])]
-    const rest = side === 0 ? '' : ' '.repeat(Math.max(0, side - 1 - lineWidth(help[row] ?? [])))
+    const padding = side === 0 ? '' : ' '.repeat(Math.max(0, side - 1 - lineWidth(help[row] ?? [])))
     return [
       ['│', 'dim'],
       [' '],
@@ -129,7 +129,7 @@ function bios(state: TuiState, around: Around): TextLine[] {
       [fill],
       ['│', 'dim'],
       ...right,
-      [rest],
+      [padding],
       ...(side === 0 ? [] : [['│', 'dim'] as const]),
     ]
   })

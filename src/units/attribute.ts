@@ -16,7 +16,7 @@ function digitPower(x: number, power: number): number {
   let exponent = 0
   for (; !Number.isInteger(mantissa); exponent--) mantissa *= 2
   let result = Number(BigInt(mantissa) ** BigInt(power))
-  for (let rest = exponent * power; rest < 0; rest += 1000) result *= 2 ** Math.max(rest, -1000)
+  for (let left = exponent * power; left < 0; left += 1000) result *= 2 ** Math.max(left, -1000)
   return result
 }
 

@@ -17,7 +17,7 @@ export interface Quantity {
 }
 
 /** Asked for every symbol: once before UCUM's own table (`unknown` false), and again when that does not hold it. */
-export type Speller = (symbol: string, unknown: boolean) => Quantity | null
+type Speller = (symbol: string, unknown: boolean) => Quantity | null
 
 interface Atom {
   readonly quantity: Quantity

@@ -141,9 +141,9 @@ function plain(text: string): string {
 }
 
 /** The quantity of any text a user or a peer may give as a unit, or null when it cannot be understood. */
-export function understand(given: string): Quantity | null {
-  if (given.length > 200) return null
-  const text = given.trim()
+export function understand(spelling: string): Quantity | null {
+  if (spelling.length > 200) return null
+  const text = spelling.trim()
   const strict = parseUnit(text, spell)
   if (strict) return strict
   if (OPERATION.test(text)) return { ...pure(1), kept: `{${text}}` }

@@ -113,10 +113,10 @@ function coefficient(part: string): Quantity | null {
   }
   for (const letter of GLUED) {
     if (!symbol.startsWith(letter)) continue
-    const rest = symbol.slice(letter.length)
-    const end = endDigits(rest)
-    const unit = SYMBOL_UNITS.get(rest.slice(0, end).toLowerCase()) ?? ''
-    const q = tokenOrAttribute(rest) ?? raised(unit, rest.slice(end))
+    const tail = symbol.slice(letter.length)
+    const end = endDigits(tail)
+    const unit = SYMBOL_UNITS.get(tail.slice(0, end).toLowerCase()) ?? ''
+    const q = tokenOrAttribute(tail) ?? raised(unit, tail.slice(end))
     if (q) return combine(pure(whole * PREFIXES.get(letter)!), q, false)
   }
   return null
@@ -180,7 +180,7 @@ function steps(exponent: number): string[] {
 function smaller(unit: string): readonly PrefixedCode[] {
   const cut = /^([A-Za-z]+|\[[^\]]+\])(-?\d+)?(?=[./]|$)(.*)$/.exec(unit)
   if (!cut) return []
-  const [, symbol, digits = '', rest] = cut
+  const [, symbol, digits = '', tail] = cut
   const kilogram = symbol === 'kg'
   const base = kilogram ? 'g' : symbol!
   if (!takesPrefix(base) || !parseUnit(unit)) return []
@@ -188,7 +188,7 @@ function smaller(unit: string): readonly PrefixedCode[] {
   const candidates = kilogram && !digits.startsWith('-') ? ['', ...prefixes] : prefixes
   const found: PrefixedCode[] = []
   for (const prefix of candidates) {
-    const code = toToken(`${prefix}${base}${digits}${rest}`)
+    const code = toToken(`${prefix}${base}${digits}${tail}`)
     const back = read(code)
     // a code that reads back as something else (`pH`) is not offered
     if (back.unit === unit && back.offset === 0 && back.factor < 1) found.push({ code, scale: back.factor })

@@ -16,7 +16,7 @@ const TOKEN_ADMIN: WebSession = { role: 'admin', username: 'admin', expires_at: 
 /** For open routes: no caller is known. */
 export const ANONYMOUS: WebSession = { role: 'viewer', username: '', expires_at: null }
 
-export interface Login {
+interface Login {
   readonly username?: string | undefined
   readonly password?: string | undefined
   readonly token?: string | undefined
@@ -25,8 +25,8 @@ export interface Login {
 /** What a caller shows of itself; '' when nothing. */
 function credentials({ headers }: IncomingMessage): string {
   const header = headers['x-admin-token']
-  const given = (Array.isArray(header) ? header[0] : header)?.trim()
-  return given || (/^Bearer +(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1] ?? '')
+  const token = (Array.isArray(header) ? header[0] : header)?.trim()
+  return token || (/^Bearer +(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1] ?? '')
 }
 
 export class Access {

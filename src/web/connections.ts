@@ -44,7 +44,7 @@ const unreadOf = ({ stream }: Open): number =>
   stream.writableLength +
   ((stream as unknown as { _handle?: { writeQueueSize?: number } })._handle?.writeQueueSize ?? 0)
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   readonly limit: number
   /** a reader that takes nothing for this long is cut */
   readonly stallMs: number

@@ -10,8 +10,7 @@ import type { UserStore } from '../services/users'
 import type { HistoryQuery, PacketQuery, SensorQuery } from '../storage'
 
 export type { LatestReading } from '../gateway/latest'
-export type { GatewayStatus, LinkStatus } from '../gateway/status'
-export type { TransportView } from '../links/transport-view'
+export type { GatewayStatus } from '../gateway/status'
 
 /**
  * The data queries; each answers the body of its route (specification "Data query endpoints"). They throw OsError
@@ -53,7 +52,7 @@ export interface WebConfig {
   update(nested: unknown): Promise<readonly Change[]>
 }
 
-export interface PluginItem {
+interface PluginItem {
   readonly name: string
   readonly config_prefix: string
   readonly enabled: boolean
@@ -62,7 +61,7 @@ export interface PluginItem {
   readonly loaded: boolean
 }
 
-export interface PluginList {
+interface PluginList {
   readonly plugins: { readonly mount_index: unknown; readonly runtime_index: unknown; readonly config_index: unknown }
   readonly items: readonly PluginItem[]
 }

@@ -40,7 +40,7 @@ export function hostName(header: string): string | null {
   return match ? (match[1] ?? match[2]!).toLowerCase() : null
 }
 
-export interface GuardOptions {
+interface GuardOptions {
   /** the address the server is bound to */
   host: string
   /** more names this gateway is reached by: web_user.allowed_hosts */

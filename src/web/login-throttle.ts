@@ -73,9 +73,9 @@ export function addressKey(address: string): string {
   if (!plain.includes(':')) return plain
   const [head = '', tail] = plain.split('%')[0]!.split('::')
   const groups = head.split(':').filter(Boolean)
-  const rest = tail === undefined ? [] : tail.split(':').filter(Boolean)
-  while (tail !== undefined && groups.length + rest.length < 8) groups.push('0')
-  return `${[...groups, ...rest].slice(0, 4).join(':')}::/64`
+  const lower = tail === undefined ? [] : tail.split(':').filter(Boolean)
+  while (tail !== undefined && groups.length + lower.length < 8) groups.push('0')
+  return `${[...groups, ...lower].slice(0, 4).join(':')}::/64`
 }
 
 export class TokenGate {

@@ -81,7 +81,7 @@ function unknown(key: string, known: readonly string[]): OsError {
 
 /** `search` is the part after '?', still encoded; null when there is none. An empty text filter counts as not given. */
 export function parseQuery(search: string | null, schema: QuerySchema, strict = false): QueryValues {
-  const given: Record<string, string> = Object.create(null)
+  const texts: Record<string, string> = Object.create(null)
   const pieces = search ? search.split('&', MAX_KEYS + 1) : []
   if (pieces.length > MAX_KEYS) throw new OsError('BAD_REQUEST', `more than ${MAX_KEYS} query keys`)
   for (const piece of pieces) {
@@ -92,12 +92,12 @@ export function parseQuery(search: string | null, schema: QuerySchema, strict = 
       if (strict && key !== '' && !key.startsWith('_')) throw unknown(key, Object.keys(schema))
       continue
     }
-    if (key in given) throw new OsError('BAD_REQUEST', `${key} is given more than once`, { details: { key } })
-    given[key] = value
+    if (key in texts) throw new OsError('BAD_REQUEST', `${key} is given more than once`, { details: { key } })
+    texts[key] = value
   }
   const values: QueryValues = Object.create(null)
   for (const [key, field] of Object.entries(schema)) {
-    values[key] = one(key, given[key], field)
+    values[key] = one(key, texts[key], field)
   }
   return values
 }

@@ -55,15 +55,15 @@ export class Text {
 }
 
 /** viewer reads, operator also switches media, plugins and runs commands that only read, admin everything. */
-export type RouteRole = 'open' | 'viewer' | 'operator' | 'admin'
+type RouteRole = 'open' | 'viewer' | 'operator' | 'admin'
 
 /**
  * What a route changes. 'state': refused while web_user.read_only; 'keys': also only keys below
  * web_user.writable_config_prefixes. Absent: nothing that read_only protects.
  */
-export type WriteRule = 'state' | 'keys'
+type WriteRule = 'state' | 'keys'
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
 export interface Route {
   readonly method: Method

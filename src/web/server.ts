@@ -255,11 +255,11 @@ export class WebServer {
       throw new OsError('METHOD_NOT_ALLOWED', 'method not allowed')
     }
     if (route.role !== 'open') requireRole(session, route.role)
-    const given = route.method === 'POST' || route.method === 'PUT' ? await readBody(req) : {}
+    const body = route.method === 'POST' || route.method === 'PUT' ? await readBody(req) : {}
     const left = new AbortController()
     res.once('close', () => left.abort())
     const call: Call = {
-      body: route.body ? (checkBody(route.body, given) as Call['body']) : given,
+      body: route.body ? (checkBody(route.body, body) as Call['body']) : body,
       context: this.#context,
       query: parseQuery(req.search ? req.search.slice(1) : null, route.query ?? {}, path.startsWith('/api/')),
       params,
@@ -273,7 +273,7 @@ export class WebServer {
     }
     if (route.write && !route.audited)
       this.#context.logger.info(
-        `${session.username} at ${call.remote}: ${route.method} ${auditPath(req)}${keysOf(route, given)}`,
+        `${session.username} at ${call.remote}: ${route.method} ${auditPath(req)}${keysOf(route, body)}`,
       )
     await this.#answer(route, call, req, res)
   }

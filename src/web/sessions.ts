@@ -16,7 +16,7 @@ export interface WebSession {
   readonly expires_at: number | null
 }
 
-export interface SessionTimes {
+interface SessionTimes {
   readonly idleS: number
   readonly maxS: number
 }

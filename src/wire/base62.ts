@@ -34,18 +34,18 @@ export function encodeInteger(n: number | bigint): string {
     if (n === NO_VALUE) return NO_VALUE_TEXT
     const wrapped = BigInt.asIntN(64, BigInt(n))
     if (wrapped > BigInt(-EXACT) && wrapped < BigInt(EXACT)) return encodeInteger(Number(wrapped))
-    let rest = wrapped < 0n ? -wrapped : wrapped
+    let left = wrapped < 0n ? -wrapped : wrapped
     let text = ''
-    for (; rest > 0n; rest /= 62n) text = ALPHABET[Number(rest % 62n)] + text
+    for (; left > 0n; left /= 62n) text = ALPHABET[Number(left % 62n)] + text
     return wrapped < 0n ? '-' + text : text
   }
   if (n === 0) return '0'
-  let rest = Math.abs(n)
+  let left = Math.abs(n)
   let text = ''
-  while (rest > 0) {
-    const q = Math.floor(rest / 62)
-    text = ALPHABET[rest - q * 62] + text
-    rest = q
+  while (left > 0) {
+    const q = Math.floor(left / 62)
+    text = ALPHABET[left - q * 62] + text
+    left = q
   }
   return n < 0 ? '-' + text : text
 }

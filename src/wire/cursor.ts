@@ -52,9 +52,6 @@ export class ByteReader {
     const v = this.view(count)
     return Buffer.from(v.buffer, v.byteOffset, v.byteLength).toString('utf8')
   }
-  rest(): Uint8Array {
-    return this.view(this.left)
-  }
 }
 
 export class ByteWriter {

@@ -6,7 +6,7 @@ import { type BitField, bytesOf, field, float32, float64, signed, unsigned } fro
 import { indicators } from './j1939'
 import type { DbcMessage, DbcSignal, NumberFormat } from './model'
 
-export interface DecoderOptions {
+interface DecoderOptions {
   /** raw values that J1939 keeps for "error" and "not available" are no numbers */
   j1939?: boolean
   /** a value outside the limits of the file is an error */

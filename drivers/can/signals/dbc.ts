@@ -19,7 +19,7 @@ const INDEPENDENT = 0xc000_0000
 const STATEMENTS = ['BO_', 'SG_MUL_VAL_', 'SIG_VALTYPE_', 'VAL_', 'VAL_TABLE_', 'BA_', 'BA_DEF_', 'BA_DEF_DEF_', 'NS_']
 /** these end without a semicolon */
 const WITHOUT_END = new Set(['BO_', 'NS_'])
-const REST_OF_LINE = new Set(['BU_', 'BS_', 'VERSION'])
+const SKIPPED_LINES = new Set(['BU_', 'BS_', 'VERSION'])
 /** words that begin a statement, so that one which never ended does not swallow it */
 const BEGINS = new Set([...STATEMENTS, ...'SG_ CM_ BU_ BS_ EV_ VERSION BO_TX_BU_ SIG_GROUP_ BA_REL_'.split(' ')])
 
@@ -108,7 +108,7 @@ class Parser {
     else if (keyword === 'BA_') this.#attribute()
     else if (keyword === 'BA_DEF_') this.#attributeDefinition()
     else if (keyword === 'BA_DEF_DEF_') this.#attributeDefault()
-    if (REST_OF_LINE.has(keyword)) tokens.skipLine()
+    if (SKIPPED_LINES.has(keyword)) tokens.skipLine()
     else if (BEGINS.has(keyword) && !WITHOUT_END.has(keyword)) tokens.skipStatement(name => BEGINS.has(name))
   }
 

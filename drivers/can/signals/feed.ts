@@ -56,7 +56,7 @@ interface Entry {
   mixedAt: number
 }
 
-export interface CanFeedOptions {
+interface CanFeedOptions {
   interface: string
   plan: SignalPlan
   fd?: boolean | undefined

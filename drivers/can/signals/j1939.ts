@@ -18,7 +18,7 @@ export const priorityOf = (id: number): number => (id >>> 26) & 7
 export const pgnMask = (pgn: number): number => (((pgn >>> 8) & 0xff) < 240 ? 0x3ff_0000 : 0x3ff_ff00)
 
 /** Raw values from which on a parameter holds no number. */
-export interface Indicators {
+interface Indicators {
   /** the device says that it is in error */
   readonly error: number
   /** the device has no such parameter, or no value for now */

@@ -1,7 +1,7 @@
 // What a DBC file says of frames and signals, as the codec and the source use it. Types and bounds only.
 
 /** `standard` ids have 11 bits, the others 29 */
-export type FrameFormat = 'standard' | 'extended' | 'j1939'
+type FrameFormat = 'standard' | 'extended' | 'j1939'
 export type NumberFormat = 'unsigned' | 'signed' | 'float' | 'double'
 
 export interface DbcSignal {

@@ -50,12 +50,12 @@ export function plan(name: string, dbc: Dbc, options: CanSourceOptions): SignalP
   const chosen = choose(all, patterns(options), refuse)
   if (chosen.length > MAX_CHANNELS)
     throw refuse(`${chosen.length} signals are chosen, ${MAX_CHANNELS} can be`, 'choose some of them with match')
-  const given = settingsOf(all, options.channels, refuse)
+  const settings = settingsOf(all, options.channels, refuse)
   const counts = new Map<string, number>()
   for (const { signal } of all) counts.set(signal.name, (counts.get(signal.name) ?? 0) + 1)
   const unknown = new Set<string>()
   const channels = chosen.map(({ signal, path }) => {
-    const own = given.get(path)
+    const own = settings.get(path)
     const unit = own?.unit ?? unitOf(signal.unit)
     if (own?.unit === undefined && unit.startsWith('{')) unknown.add(unit)
     const alone = counts.get(signal.name) === 1
@@ -103,14 +103,14 @@ function settingsOf(
   options: CanSourceOptions['channels'],
   refuse: Refuse,
 ): ReadonlyMap<string, Settings> {
-  const given = new Map<string, Settings>()
+  const byPath = new Map<string, Settings>()
   for (const [key, settings] of Object.entries(options)) {
     const meant = all.filter(one => one.path === key || one.signal.name === key)
     if (meant.length === 0) throw refuse(`channels.${key}: no message has such a signal`)
     if (meant.length > 1) throw refuse(`channels.${key}: ${meant.map(one => one.path).join(' and ')} have this name`)
-    given.set(meant[0]!.path, settings)
+    byPath.set(meant[0]!.path, settings)
   }
-  return given
+  return byPath
 }
 
 /**

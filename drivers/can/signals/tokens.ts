@@ -1,7 +1,7 @@
 // The words of a DBC file, one after the other, each looked at once: names, numbers, texts in quotes, punctuation. What
 // fails: a text that never ends runs to the end of the file, as a word of the kind 'text'; nothing throws.
 
-export type TokenKind = 'name' | 'number' | 'text' | 'mark' | 'end'
+type TokenKind = 'name' | 'number' | 'text' | 'mark' | 'end'
 
 /** longer words are cut to it: nothing of a DBC file is that long but comments, which are not read */
 const MAX_WORD = 512

@@ -10,14 +10,14 @@ export interface Finding {
   readonly hint?: string
 }
 
-export interface Patient {
+export interface DoctorContext {
   readonly context: CommandContext
   readonly machine: Machine
 }
 
 export interface Check {
   readonly name: string
-  run(patient: Patient): Finding | Promise<Finding>
+  run(doctor: DoctorContext): Finding | Promise<Finding>
 }
 
 export const ok = (text: string): Finding => ({ state: 'ok', text })

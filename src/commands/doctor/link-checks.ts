@@ -6,7 +6,7 @@ import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mediumEnabled } from '../../links/enabled'
 import { mediumInfo } from '../../links/registry'
-import { type Check, type Finding, failed, ok, type Patient, skipped, warning, worst } from './finding'
+import { type Check, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
 
 const WHY: Record<string, string> = {
   EADDRINUSE: 'another program uses it',
@@ -30,8 +30,8 @@ const LISTENS: Readonly<Record<string, 'udp' | 'tcp'>> = { UDP: 'udp', TCP: 'tcp
 
 const ports: Check = {
   name: 'ports',
-  async run(patient) {
-    const { context, machine } = patient
+  async run(doctor) {
+    const { context, machine } = doctor
     const { config, gateway } = context
     const { host, port } = config.config.RESOURCES.service_plugins.web_user
     if (gateway) {
@@ -47,13 +47,13 @@ const ports: Check = {
     }
     const wanted = [
       { what: 'page', kind: 'tcp' as const, host, port },
-      ...config.config.gateway.receivers.flatMap(({ name, medium, host: at, port: given }) => {
+      ...config.config.gateway.receivers.flatMap(({ name, medium, host: at, port: configured }) => {
         const kind = LISTENS[mediumInfo(medium)?.name ?? '']
-        const number = portOf(medium, given)
+        const number = portOf(medium, configured)
         return kind && number ? [{ what: `receiver ${name}`, kind, host: at || '0.0.0.0', port: number }] : []
       }),
     ]
-    const findings: Finding[] = await problems(patient, 'receivers')
+    const findings: Finding[] = await problems(doctor, 'receivers')
     for (const { what, kind, host: at, port: number } of wanted) {
       const why = await machine.resolve(at).then(
         address => machine.listen(kind, address, number),
@@ -76,7 +76,7 @@ const findingOf = (name: string, { state, reason, hint, last_error }: LinkStatus
 }
 
 /** What is wrong with the options of links of one kind, before any of them is opened. */
-async function problems({ context }: Patient, kind: 'sources' | 'uplinks' | 'receivers'): Promise<Finding[]> {
+async function problems({ context }: DoctorContext, kind: 'sources' | 'uplinks' | 'receivers'): Promise<Finding[]> {
   const all = (await context.linkProblems?.()) ?? []
   return all
     .filter(problem => problem.kind === kind)
@@ -85,12 +85,12 @@ async function problems({ context }: Patient, kind: 'sources' | 'uplinks' | 'rec
 
 const sources: Check = {
   name: 'sources',
-  async run(patient) {
-    const { context } = patient
+  async run(doctor) {
+    const { context } = doctor
     const { gateway } = context
     if (!gateway) {
       const { sources: list } = context.config.config.gateway
-      const wrong = await problems(patient, 'sources')
+      const wrong = await problems(doctor, 'sources')
       if (wrong.length > 0) return worst(wrong, wrong[0]!)
       return skipped(`${list ? list.length : 'all'} of this machine; os-node source test NAME reads one`)
     }
@@ -105,7 +105,7 @@ const sources: Check = {
 }
 
 /** Speaks to the peer of an uplink, as far as that changes nothing there. */
-async function speak({ machine }: Patient, uplink: Uplink): Promise<Finding> {
+async function speak({ machine }: DoctorContext, uplink: Uplink): Promise<Finding> {
   const { name, medium, host } = uplink
   const kind = mediumInfo(medium)?.name ?? medium
   const port = portOf(medium, uplink.port)
@@ -144,8 +144,8 @@ interface Uplink {
 
 const upstream: Check = {
   name: 'upstream',
-  async run(patient) {
-    const { config, gateway } = patient.context
+  async run(doctor) {
+    const { config, gateway } = doctor.context
     const { uplinks } = config.config.gateway
     if (gateway) {
       const { links, uplinks: all, forwarding } = gateway.status()
@@ -161,11 +161,11 @@ const upstream: Check = {
         : ok(carried)
     }
     if (uplinks.length === 0) return ok('none configured: a gateway starts one of its own on the loopback')
-    const findings: Finding[] = await problems(patient, 'uplinks')
+    const findings: Finding[] = await problems(doctor, 'uplinks')
     for (const uplink of uplinks as readonly Uplink[])
       findings.push(
         mediumEnabled(config, uplink.medium)
-          ? await speak(patient, uplink)
+          ? await speak(doctor, uplink)
           : failed(
               `${uplink.name}: ${uplink.medium} is switched off`,
               `os-node transporter-toggle --name ${uplink.medium} --enable`,

@@ -4,7 +4,7 @@ import { BUILTIN_REMEDIES, remedyFor } from '../../checks/remedies'
 import type { BoardReport } from '../../links/hardware'
 import { addonRemedy } from '../../native'
 import { bytesText } from '../../units/display'
-import { type Check, type Finding, failed, ok, type Patient, skipped, warning, worst } from './finding'
+import { type Check, type DoctorContext, type Finding, failed, ok, skipped, warning, worst } from './finding'
 
 /** earlier than any build: 2025-01-01 */
 const TOO_EARLY_MS = 1_735_689_600_000
@@ -107,30 +107,30 @@ const addon: Check = {
 }
 
 /** What to do about a device that is missing or may not be used. */
-const remedy = ({ machine }: Patient, kind: 'device' | 'permission', path: string): string =>
+const remedy = ({ machine }: DoctorContext, kind: 'device' | 'permission', path: string): string =>
   remedyFor(BUILTIN_REMEDIES, kind, path, { user: machine.user, group: machine.groupOf(path) ?? 'its group' })
 
-async function boardOf({ context }: Patient): Promise<BoardReport> {
+async function boardOf({ context }: DoctorContext): Promise<BoardReport> {
   return (await context.hardware()).board()
 }
 
 const groups: Check = {
   name: 'groups',
-  async run(patient) {
-    const { machine } = patient
+  async run(doctor) {
+    const { machine } = doctor
     const findings: Finding[] = []
-    for (const [path, owners] of configuredDevices(patient.context.config)) {
+    for (const [path, owners] of configuredDevices(doctor.context.config)) {
       if (!machine.exists(path)) continue // a finding of the check `buses`
       findings.push(
         machine.access(path, 'write')
           ? failed(
               `${owners.join(', ')}: no right to use ${path} (group ${machine.groupOf(path) ?? 'unknown'})`,
-              remedy(patient, 'permission', path),
+              remedy(doctor, 'permission', path),
             )
           : ok(`${path} can be used`),
       )
     }
-    const { buses } = await boardOf(patient)
+    const { buses } = await boardOf(doctor)
     for (const { name, device, state, used_by, todo } of buses)
       if (state === 'no_right' && used_by.length > 0)
         findings.push(failed(`${used_by.join(', ')}: no right to use ${name} (${device})`, todo))
@@ -140,13 +140,13 @@ const groups: Check = {
 
 const buses: Check = {
   name: 'buses',
-  async run(patient) {
-    const { machine } = patient
+  async run(doctor) {
+    const { machine } = doctor
     const findings: Finding[] = []
-    for (const [path, owners] of configuredDevices(patient.context.config))
+    for (const [path, owners] of configuredDevices(doctor.context.config))
       if (!machine.exists(path))
-        findings.push(failed(`${owners.join(', ')}: ${path} is not there`, remedy(patient, 'device', path)))
-    const { buses: all, clashes, title } = await boardOf(patient)
+        findings.push(failed(`${owners.join(', ')}: ${path} is not there`, remedy(doctor, 'device', path)))
+    const { buses: all, clashes, title } = await boardOf(doctor)
     for (const clash of clashes) findings.push(failed(`wanted twice: ${clash}`, 'os-node board shows the pins'))
     for (const { name, state, used_by, todo } of all)
       if (state === 'missing' && used_by.length > 0)

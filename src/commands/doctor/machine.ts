@@ -17,7 +17,7 @@ import { FileReader } from '../../native/files'
 import { buildPing } from '../../protocol/control'
 import { COMMAND } from '../../wire/commands'
 
-export interface Space {
+interface Space {
   readonly free: number
   readonly total: number
 }

@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { asOsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
 import type { CommandContext, StartedGateway } from '../context'
@@ -39,15 +39,15 @@ async function feed(context: CommandContext, { transmit }: StartedGateway, inter
       if (code !== 'NO_ASSIGNED_ID' && !printed.has(code)) context.logger.warn(`demo: ${message}`)
       printed.add(code)
     })
-    await pause(intervalMs, undefined, { signal: end }).catch(() => undefined) // the end: the loop sees it
+    await sleep(intervalMs, undefined, { signal: end }).catch(() => undefined) // the end: the loop sees it
   }
 }
 
 async function run(context: CommandContext, options: OptionValues): Promise<{ exitCode: number }> {
   const host = String(options['web-host'])
-  const given = options['web-port'] as number | undefined
-  const taken = given === undefined && (await realMachine().listen('tcp', host, WEB_PORT)) !== undefined
-  const started = await context.startGateway('run', { host, webPort: given ?? (taken ? 0 : WEB_PORT) })
+  const port = options['web-port'] as number | undefined
+  const taken = port === undefined && (await realMachine().listen('tcp', host, WEB_PORT)) !== undefined
+  const started = await context.startGateway('run', { host, webPort: port ?? (taken ? 0 : WEB_PORT) })
   const { banner = '', info = {} } = started
   context.print({ ok: true, role: 'demo', data_dir: context.config.dataDir, ...info }, banner)
   const over = new AbortController()

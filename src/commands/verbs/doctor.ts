@@ -12,7 +12,7 @@ import type { Paint, Verb } from '../verb'
 
 export const CHECKS: readonly Check[] = [...HOUSE, ...BODY, ...WAYS]
 
-export interface Report extends Finding {
+interface Report extends Finding {
   readonly name: string
 }
 

@@ -53,8 +53,8 @@ export const inject: Verb = {
   async run(context, options) {
     refuseFile(options)
     const value = await stages(context, options)
-    const given = readingsOf(options).length
-    const none = given > 0 && Array.isArray(value.rejected) && value.rejected.length === given
+    const offered = readingsOf(options).length
+    const none = offered > 0 && Array.isArray(value.rejected) && value.rejected.length === offered
     return { value, exitCode: none ? 1 : 0 }
   },
 }

@@ -45,7 +45,7 @@ const WITH_VALUE = new Set(
 /** Takes `[PLUGIN] COMMAND words…` apart: options of every command are taken out wherever they stand. */
 function reader(operands: readonly string[]): (argv: readonly string[]) => Record<string, unknown> {
   return argv => {
-    const given: Record<string, unknown> = {}
+    const values: Record<string, unknown> = {}
     const args: string[] = []
     const words = [...argv]
     for (let word = words.shift(); word !== undefined; word = words.shift()) {
@@ -54,23 +54,23 @@ function reader(operands: readonly string[]): (argv: readonly string[]) => Recor
         break
       }
       const [, name = '', inline] = /^--([a-z-]+)(?:=(.*))?$/s.exec(word) ?? []
-      const own = operands.includes(name) && given[name] === undefined
+      const own = operands.includes(name) && values[name] === undefined
       if (own || WITH_VALUE.has(name)) {
         const value = inline ?? words.shift()
         if (value === undefined) throw new OsError('USAGE', `--${name} needs a value`)
-        given[name] = value
-      } else if (word === '--json') given.json = true
-      else if ((word === '--help' || word === '-h') && operands.every(name => given[name] === undefined))
-        given.help = true
+        values[name] = value
+      } else if (word === '--json') values.json = true
+      else if ((word === '--help' || word === '-h') && operands.every(name => values[name] === undefined))
+        values.help = true
       else {
-        const next = word.startsWith('-') ? undefined : operands.find(operand => given[operand] === undefined)
-        if (next !== undefined && args.length === 0) given[next] = word
+        const next = word.startsWith('-') ? undefined : operands.find(operand => values[operand] === undefined)
+        if (next !== undefined && args.length === 0) values[next] = word
         else args.push(word)
       }
     }
-    if (args.includes('--json')) given.json = true
-    const rest = args.filter(word => word !== '--json')
-    return rest.length > 0 ? { ...given, args: rest } : given
+    if (args.includes('--json')) values.json = true
+    const remaining = args.filter(word => word !== '--json')
+    return remaining.length > 0 ? { ...values, args: remaining } : values
   }
 }
 

@@ -168,13 +168,13 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
 
 /** Who carries upstream, what waits, and why it is not the first of the list. */
 function forwardingLines(
-  { uplink, since, reason, cursor, backlog, held_s, aside }: ForwardingReport,
+  { uplink, since, reason, cursor, backlog, held_s, aside: oversized }: ForwardingReport,
   paint: Paint,
 ): string[] {
   const who = uplink ? `${uplink} active since ${new Date(since).toISOString()}` : paint.bad('no active uplink')
   const lines = [`upstream: ${who}; delivered to record ${cursor}, ${counted(backlog, 'fact')} waiting`]
   if (held_s) lines.push(paint.warn(`facts are held for a time sync, ${held_s} s at most: the clock is not confirmed`))
-  if (aside) lines.push(paint.warn(`too large for it, waiting for a larger uplink: ${aside}`))
+  if (oversized) lines.push(paint.warn(`too large for it, waiting for a larger uplink: ${oversized}`))
   if (reason) lines.push(paint.warn(reason))
   return lines
 }

@@ -74,11 +74,11 @@ export async function readSensorsFile(
   options: OptionValues,
   read: (path: string) => Promise<string>,
 ): Promise<OptionValues> {
-  const { 'sensors-file': path, ...rest } = options
-  if (typeof path !== 'string' || typeof options.sensors === 'string') return rest
+  const { 'sensors-file': path, ...others } = options
+  if (typeof path !== 'string' || typeof options.sensors === 'string') return others
   const sensors = await read(path)
   parseSensors(sensors, path)
-  return { ...rest, sensors }
+  return { ...others, sensors }
 }
 
 /** Inside a gateway no file is read for a caller; the calling side did it. Throws USAGE. */

@@ -17,7 +17,7 @@ const INTERVAL: OptionSpec = {
   max: 3600,
   help: 'pause between updates (else RESOURCES.service_plugins.tui.default_interval)',
 }
-const seconds = (given: unknown): number | undefined => (typeof given === 'number' ? given : undefined)
+const seconds = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
 
 /** One section's data as a person reads it on a terminal. */
 function drawn(format: unknown, data: Plain): string {

@@ -1,7 +1,7 @@
 // watch: the state of one part, again and again. A row each interval says what it is now and which keys changed since the row
 // before. It ends with --duration or when it is stopped, which is no failure. In a running gateway
 // the gateway's own state is watched, without one the files.
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { numberText } from '../../units/display'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
@@ -71,7 +71,7 @@ async function* rows(
     // a timer may be a millisecond early
     if (durationMs > 0 && left <= 1) return
     const wait = durationMs > 0 ? Math.min(intervalMs, left) : intervalMs
-    await pause(wait, undefined, { signal }).catch(() => undefined) // stopped: the loop sees it
+    await sleep(wait, undefined, { signal }).catch(() => undefined) // stopped: the loop sees it
   }
 }
 

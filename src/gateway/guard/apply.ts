@@ -28,12 +28,12 @@ export function compareLinks<T extends { readonly name: string }>(
 }
 
 /** The part of Sources, Uplinks and Receivers that a reload needs. */
-export interface Builder<T extends { readonly name: string }> {
+interface Builder<T extends { readonly name: string }> {
   readonly names: readonly string[]
   apply(list: readonly T[]): Promise<Applied>
 }
 
-export interface Wanted<T extends { readonly name: string }> {
+interface Wanted<T extends { readonly name: string }> {
   readonly builder: Builder<T>
   readonly list: readonly T[]
 }

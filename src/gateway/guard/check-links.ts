@@ -35,20 +35,23 @@ export interface LinkAsOpened {
  * The options that the driver of a link of `config` gets, with its defaults and what physical_config says of the bus. Throws
  * NO_DRIVER, CONFIG_INVALID.
  */
-async function linkOptions(given: Entry, listens: boolean, config: Config, registry: Registry): Promise<unknown> {
+async function linkOptions(configured: Entry, listens: boolean, config: Config, registry: Registry): Promise<unknown> {
   const buses = config.RESOURCES.physical_config as Record<string, unknown>
-  const entry = given.medium === undefined ? given : withHardware(bus => buses[bus], { ...given, medium: given.medium })
-  const { name, type, medium, ...rest } = entry
+  const entry =
+    configured.medium === undefined
+      ? configured
+      : withHardware(bus => buses[bus], { ...configured, medium: configured.medium })
+  const { name, type, medium, ...fields } = entry
   if (medium === undefined) {
     const { schema } = await registry.sourceDriver(type ?? '')
-    const { deadband: _, ...options } = rest as Record<string, unknown>
+    const { deadband: _, ...options } = fields as Record<string, unknown>
     return schema ? checkOptions(schema, options, name) : options
   }
   const { schema } = await registry.mediumDriver(medium)
   const options = {
-    ...rest,
-    port: portOf(medium, rest),
-    ...(listens && { mode: 'listen', listen_host: rest.host ?? '0.0.0.0' }),
+    ...fields,
+    port: portOf(medium, fields),
+    ...(listens && { mode: 'listen', listen_host: fields.host ?? '0.0.0.0' }),
   }
   return schema ? checkOptions(schema, options, name) : options
 }

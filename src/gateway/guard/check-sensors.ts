@@ -61,11 +61,11 @@ export function unitWarnings(entry: SourceEntry): string[] {
 
 /** The sensors that a source has before it is opened; none where only its device knows. Throws NO_DRIVER, CONFIG_INVALID. */
 export async function sensorsOf(
-  { name, type, ...rest }: SourceEntry,
+  { name, type, ...fields }: SourceEntry,
   registry: Registry,
   context: DriverContext,
 ): Promise<readonly Sensor[]> {
-  const { deadband: _, ...options } = rest as Record<string, unknown>
+  const { deadband: _, ...options } = fields as Record<string, unknown>
   return (await registry.sourceDriver(type)).create(name, options, context).sensors ?? []
 }
 

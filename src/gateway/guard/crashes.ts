@@ -14,7 +14,7 @@ import { asOsError, errno } from '../../lib/errors'
 import { type Files, realFiles } from '../../lib/files'
 import { type Logger, silentLogger } from '../../lib/logger'
 
-export interface CrashesParts {
+interface CrashesParts {
   readonly dataDir: string
   /** what may be at fault: text of the configuration and version */
   readonly fingerprint: string

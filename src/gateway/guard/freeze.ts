@@ -93,7 +93,7 @@ function watch(
 }
 
 /** How the event loop of the last run froze. */
-export interface Frozen {
+interface Frozen {
   readonly text: string
   /** what it was at, the innermost first: `function (file:line)` */
   readonly stack: readonly string[]

@@ -35,7 +35,7 @@ export interface Supervision {
   end?(code: number, reason: string): void
 }
 
-export interface GuardParts extends Supervision {
+interface GuardParts extends Supervision {
   readonly config: ConfigStore
   readonly clock: Clock
   readonly logger: Logger

@@ -9,7 +9,7 @@ import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../lib/timers'
 
-export interface ProgressParts {
+interface ProgressParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly timers?: Timers

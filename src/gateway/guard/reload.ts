@@ -20,7 +20,7 @@ export interface ReloadReport {
   needs_restart: string[]
 }
 
-export interface Reloadable {
+interface Reloadable {
   /** nothing is taken over before this settles */
   after?: Promise<unknown>
   /** throws CONFIG_INVALID when the links of a configuration could not be made; nothing was changed then */

@@ -26,7 +26,7 @@ export interface Sample {
   readonly lagMs: number
 }
 
-export interface ResourcesParts {
+interface ResourcesParts {
   readonly logger: Logger
   readonly timers?: Timers
   /** bytes; 0: no bound */

@@ -10,7 +10,7 @@ import { systemTimers, type Timers } from '../../lib/timers'
 import { native } from '../../native'
 
 /** Fields of one message, for example {READY: 1, STATUS: 'two links up'}. */
-export type Notice = Readonly<Record<string, string | number>>
+type Notice = Readonly<Record<string, string | number>>
 
 export interface Notifier {
   /** true: there is a listener */
@@ -22,7 +22,7 @@ export interface Notifier {
 
 export const noNotifier: Notifier = { active: false, watchdogMs: 0, send: () => undefined }
 
-export interface NotifierParts {
+interface NotifierParts {
   readonly env: Record<string, string | undefined>
   readonly logger: Logger
   readonly pid?: number

@@ -14,7 +14,7 @@ import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
 import { type Cut, Groups } from './groups'
 
-export interface IntakeOptions {
+interface IntakeOptions {
   log: FlashLog
   standardizer: Standardizer
   time: NodeClock
@@ -74,11 +74,11 @@ export class Intake {
         details: { rejected },
       })
     }
-    const given = t !== undefined && time.believable(t)
+    const stamped = t !== undefined && time.believable(t)
     const seqs = facts.map(piece => {
       // every packet of a device has a time of its own, so that device and time name it
-      if (!given) piece.tRaw = time.stamp(device)
-      const seq = log.appendFact(piece, { medium: 'local' }, given ? 'unknown' : qualityOf(time))
+      if (!stamped) piece.tRaw = time.stamp(device)
+      const seq = log.appendFact(piece, { medium: 'local' }, stamped ? 'unknown' : qualityOf(time))
       this.counters.facts++
       onFact(piece)
       return seq

@@ -39,7 +39,7 @@ interface Running {
 const NONE: ReadonlyMap<string, string> = new Map()
 
 /** what the driver sees of an entry */
-const optionsOf = ({ deadband: _, ...rest }: SourceEntry): Omit<SourceEntry, 'deadband'> => rest
+const optionsOf = ({ deadband: _, ...options }: SourceEntry): Omit<SourceEntry, 'deadband'> => options
 
 export class Sources {
   readonly #parts: LinkParts
@@ -209,7 +209,7 @@ export class Sources {
       readings.map(([id]) => id),
     )
     if (!this.#ids.renames(name)) return readings
-    return readings.map(([id, ...rest]) => [this.#ids.nameOf(name, id), ...rest] as const)
+    return readings.map(([id, ...reading]) => [this.#ids.nameOf(name, id), ...reading] as const)
   }
 
   #take(running: Running, readings: readonly SourceReading[]): void {

@@ -19,7 +19,7 @@ export function latestTime(time: Pick<NodeClock, 'synced' | 'now'>, config: Conf
   return time.now() + 1000 * config.config.receiver.max_future_s
 }
 
-export interface NewDevicesOptions {
+interface NewDevicesOptions {
   readonly clock: Clock
   /** bytes the process may take */
   limit(): number

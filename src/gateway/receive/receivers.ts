@@ -79,13 +79,13 @@ export class Receivers {
   }
 
   async #make({ settings, enabled }: Standing): Promise<Openable> {
-    const { name, medium, host, ...rest } = settings
+    const { name, medium, host, ...others } = settings
     if (!enabled) return new MissingLink(name, mediumOff(medium))
     const { config, clock, logger, registry, trueNow, identity } = this.#links
     try {
       const driver = await registry.mediumDriver(medium)
       const options = {
-        ...rest,
+        ...others,
         mode: 'listen',
         host,
         listen_host: host ?? '0.0.0.0',

@@ -2,7 +2,7 @@
 // without a time it sends. Bounded: the AIDs answered longest ago are forgotten, and get the time once more. Cannot fail.
 import { LruMap } from '../../lib/lru-map'
 
-const PAUSE_MS = 10_000
+const MIN_INTERVAL_MS = 10_000
 const MAX_AIDS = 32_768
 
 export class TimeReplies {
@@ -14,7 +14,7 @@ export class TimeReplies {
 
   /** Whether that AID is to get the time now; then it counts as answered. `now`: monotonic ms. */
   due(aid: number, now: number): boolean {
-    if (now - (this.#at.get(aid) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
+    if (now - (this.#at.get(aid) ?? Number.NEGATIVE_INFINITY) < MIN_INTERVAL_MS) return false
     this.#at.set(aid, now)
     return true
   }

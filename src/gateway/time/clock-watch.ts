@@ -34,7 +34,7 @@ export interface TimeReport {
   ntp?: NtpReport
 }
 
-export interface TimeWatchOptions {
+interface TimeWatchOptions {
   clock: Clock
   time: NodeClock
   timeSources: TimeSources

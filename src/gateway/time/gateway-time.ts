@@ -16,7 +16,7 @@ import { TimeCorrections } from './corrections'
 import { SavedTime } from './last-time'
 import { type ClockSigns, readSigns, rtcAnswer, TimeSources } from './time-sources'
 
-export interface TimeKeeperOptions {
+interface TimeKeeperOptions {
   config: ConfigStore
   clock: Clock
   files: Files

@@ -41,11 +41,11 @@ export interface UplinkBuild
 /** Returns a function that removes it. */
 export async function addUplink(build: UplinkBuild, settings: UplinkConfig): Promise<() => Promise<void>> {
   const { config, clock, registry, supervisor, identity, time, nextSeq, changed, pool } = build
-  const { name, medium: mediumName, host, ...rest } = settings
+  const { name, medium: mediumName, host, ...others } = settings
   const logger = build.logger.child(name)
   if (!mediumEnabled(config, mediumName)) throw mediumOff(mediumName)
   const driver = await registry.mediumDriver(mediumName)
-  const options = { ...rest, host, port: portOf(mediumName, settings) }
+  const options = { ...others, host, port: portOf(mediumName, settings) }
   const medium = driver.create(name, options, {
     clock,
     logger,

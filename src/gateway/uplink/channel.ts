@@ -57,7 +57,7 @@ export interface ChannelParts {
 }
 
 /** What its uplink is notified of. */
-export interface ChannelEvents {
+interface ChannelEvents {
   /** more may go than before */
   changed(): void
   /** the peer answered the probe of a link that is open */

@@ -9,14 +9,14 @@ export interface Candidate {
   readonly since: number
 }
 
-export interface ChoiceTimes {
+interface ChoiceTimes {
   /** how long a better one must have been down */
   afterMs: number
   /** how long a better one must have been usable before it is active again */
   backMs: number
 }
 
-export interface Choice {
+interface Choice {
   /** the active uplink from now on; null: none can be */
   readonly name: string | null
   /** when to choose again, in mono ms; Infinity: at the next change */

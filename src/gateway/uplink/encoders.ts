@@ -31,7 +31,7 @@ export interface PackSettings {
   dialect?: UnitDialect
 }
 
-export interface EncodersParts {
+interface EncodersParts {
   log: FlashLog
   clock: Clock
   logger: Logger

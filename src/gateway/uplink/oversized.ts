@@ -22,7 +22,7 @@ const KEYS = ['from', 'to', 'limit', 'count'] as const
 const MOST = 4
 /** records looked at in one turn */
 const LOOKS = 256
-const PAUSE_MS = 5
+const HOLD_MS = 5
 
 export class Oversized {
   readonly #name: string
@@ -100,7 +100,7 @@ export class Oversized {
       if (sizeOf(record) > before) return record
       lane.pass(record)
     }
-    lane.heldUntil = now + PAUSE_MS
+    lane.heldUntil = now + HOLD_MS
     return null
   }
 

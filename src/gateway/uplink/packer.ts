@@ -15,7 +15,7 @@ import type { Encoders } from './encoders'
 import type { FactRecord, Item } from './lane'
 import type { UplinkSession } from './session'
 
-export interface PackerParts {
+interface PackerParts {
   encoders: Encoders
   session: UplinkSession
   identity: Identity

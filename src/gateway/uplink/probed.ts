@@ -9,7 +9,7 @@ import type { Medium } from '../../links/contracts'
 const WAIT_MS = [2000, 2000, 2000, 4000, 8000, 16_000]
 
 /** The sending half of the exchange, as far as it probes. */
-export interface Probed {
+interface Probed {
   readonly mode: string
   poll(now: number): Uint8Array | null
   nextDeadline(now: number): number

@@ -6,7 +6,7 @@ import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import type { Timers } from '../../lib/timers'
 
-export interface PumpParts {
+interface PumpParts {
   timers: Timers
   logger: Logger
   /** one turn; it ends early where isCurrent() says so */

@@ -2,11 +2,11 @@
 // field and checksum, and at most once in 10 s for each AID. The ring holds the two windows of the delivery exchange.
 import type { RefusedFrame } from '../../protocol/nack'
 
-export type SentFrame = Pick<RefusedFrame, 'aid' | 'tid' | 'ts' | 'crc16'>
+type SentFrame = Pick<RefusedFrame, 'aid' | 'tid' | 'ts' | 'crc16'>
 
 const REMEMBERED = 2048
 const FRAME_MS = 60_000
-const PAUSE_MS = 10_000
+const MIN_INTERVAL_MS = 10_000
 const MAX_AIDS = 4096
 
 export class RecentFrames {
@@ -53,7 +53,7 @@ export class RecentFrames {
   /** True when a NACK about that frame is to be obeyed now. */
   obey(frame: SentFrame, now: number): boolean {
     const { aid } = frame
-    if (now - (this.#obeyed.get(aid) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
+    if (now - (this.#obeyed.get(aid) ?? Number.NEGATIVE_INFINITY) < MIN_INTERVAL_MS) return false
     if (!this.sent(frame, now)) return false
     if (this.#obeyed.size >= MAX_AIDS) this.#obeyed.clear()
     this.#obeyed.set(aid, now)

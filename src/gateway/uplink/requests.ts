@@ -23,7 +23,7 @@ import { COMMAND } from '../../wire/commands'
 import { type Identity, UNASSIGNED } from '../identity'
 import type { PoolWish } from '../ids'
 
-export interface RequestsOptions {
+interface RequestsOptions {
   send: (packet: Uint8Array) => Promise<boolean>
   nextSeq: () => number
   clock: Clock

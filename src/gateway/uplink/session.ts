@@ -21,7 +21,7 @@ import { COMMAND } from '../../wire/commands'
 import type { SecureReport } from '../status'
 import type { Encoders } from './encoders'
 
-export interface SessionParts {
+interface SessionParts {
   client: SecureClient
   encoders: Encoders
   logger: Logger

@@ -20,7 +20,7 @@ interface Kept {
 }
 
 /** What the counters need of an encoder. */
-export interface TidUser {
+interface TidUser {
   readonly aid: number
   readonly nextTid: number
   /** the next template gets this TID, or a later one where that is behind already */

@@ -30,7 +30,7 @@ type Shared = Omit<
   'queue' | 'watchers' | 'sessions' | 'largest' | 'isSecondary' | 'changed' | 'pool' | 'onUsable' | 'ready'
 >
 
-export interface UplinksParts extends Shared {
+interface UplinksParts extends Shared {
   /** ids the gateway wants for nodes of its own: requested of the first uplink only, for ids of two could be the same */
   readonly ids: PoolWish | null
   /** corrects the time of a record that was stamped before a sync */

@@ -26,7 +26,7 @@ export const ANSWER_BYTES = 24
 /** packets in flight when the exchange begins: as many as one answer can name */
 const START_PACKETS = 32
 
-type OfMedium = 'maxPacket' | 'maxPackets' | 'startPackets' | 'batchItems' | 'batchBytes' | 'leastPauseMs' | 'backsOff'
+type OfMedium = 'maxPacket' | 'maxPackets' | 'startPackets' | 'batchItems' | 'batchBytes' | 'minRtoMs' | 'backsOff'
 
 export function exchangeOver(
   medium: Medium,
@@ -40,14 +40,14 @@ export function exchangeOver(
     ...(batchItems !== undefined && { batchItems }),
     ...(batchBytes !== undefined && { batchBytes }),
     // the longest frame and its answer, each after a wait for a free channel
-    ...(airtime && { leastPauseMs: 2 * (airtime.of(maxPacket) + answerMs(medium)), backsOff: true }),
+    ...(airtime && { minRtoMs: 2 * (airtime.of(maxPacket) + answerMs(medium)), backsOff: true }),
   }
 }
 
 /** How long an answer may be on its way because the air is slow; 0 where it is not. */
 export const answerMs = ({ airtime }: Medium): number => (airtime ? 2 * airtime.of(ANSWER_BYTES) : 0)
 
-export interface DirectOptions {
+interface DirectOptions {
   delivery: 'medium' | 'best_effort'
   medium: Medium
   clock: Clock
@@ -66,7 +66,7 @@ interface Taken {
   readonly item: Item | null
 }
 
-const PAUSE_MS = 1000
+const FULL_HOLD_MS = 1000
 
 /** Packets as they are, without an envelope; an item goes with its packet and comes back when that is acknowledged. */
 export class DirectWindow {
@@ -160,7 +160,7 @@ export class DirectWindow {
   #refuse(): void {
     const { clock, refused } = this.#options
     this.drop()
-    this.#pausedUntil = clock.mono() + PAUSE_MS
+    this.#pausedUntil = clock.mono() + FULL_HOLD_MS
     refused()
   }
 }

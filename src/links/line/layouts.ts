@@ -6,7 +6,7 @@ import { isPoll, isTurnEnd, POLL_SIZE, TURN_END_SIZE } from '../../protocol/poll
 import { COMMAND } from '../../wire/commands'
 
 /** Sizes a control packet may have; where a text begins, it may be as long as the line allows. */
-export interface Layout {
+interface Layout {
   readonly sizes: readonly number[]
   /** offset of JSON or reason; a control character there ends it */
   readonly text?: number

@@ -20,7 +20,7 @@ import { type Deframer, SerialDeframer } from './deframer'
 
 export type LineFraming = 'uart' | 'rs485' | 'cobs'
 
-export interface LineMediumOptions {
+interface LineMediumOptions {
   /** as the specification names it: UART, RS485 … */
   medium: string
   framing: LineFraming

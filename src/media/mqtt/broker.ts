@@ -24,10 +24,7 @@ export interface BrokerParts {
 }
 
 /** What a connection is made of beside the options: who connects, and what happens then. */
-export type BrokerSession = Pick<
-  ConnectOptions,
-  'clientId' | 'clean' | 'sessionExpiryS' | 'will' | 'onMessage' | 'onLost'
->
+type BrokerSession = Pick<ConnectOptions, 'clientId' | 'clean' | 'sessionExpiryS' | 'will' | 'onMessage' | 'onLost'>
 
 /** `mqtt://broker`, with its port where it is not 1883 */
 export const brokerAddress = ({ host, port }: BrokerParts): string =>

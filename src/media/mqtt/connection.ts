@@ -8,10 +8,10 @@ import { asOsError, OsError } from '../../lib/errors'
 import { HeldAcks } from './acks'
 
 export type Qos = 0 | 1 | 2
-export type Version = 4 | 5
+type Version = 4 | 5
 
 /** A message of the broker. `settle` is there at QoS 1 and 2: the broker is answered when it was called. */
-export type MessageHandler = (topic: string, payload: Uint8Array, settle: (() => void) | null) => void
+type MessageHandler = (topic: string, payload: Uint8Array, settle: (() => void) | null) => void
 
 export interface ConnectOptions {
   /** a connected stream; throws NETWORK */

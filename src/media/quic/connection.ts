@@ -8,7 +8,7 @@ import type { ConnectionError, HostPort, QuicheConnection } from './native'
 import { UDP_PAYLOAD } from './settings'
 import { QuicStreams } from './stream'
 
-export interface ConnectionParts {
+interface ConnectionParts {
   readonly role: 'opener' | 'listener'
   readonly local: HostPort
   /** sends one UDP datagram; the buffer is the callee's until `free` is called */

@@ -134,8 +134,8 @@ const noBuild = (target: string, hint: string, cause?: unknown): OsError =>
 
 /** Beside the bundle, or below the root that tests name; else in the package itself. */
 function places(target: string): string[] {
-  const { OS_NODE_QUIC: given, OS_NODE_TEST_ROOT: root } = process.env
-  if (given) return [given]
+  const { OS_NODE_QUIC: file, OS_NODE_TEST_ROOT: root } = process.env
+  if (file) return [file]
   return [
     root ? join(root, 'dist/native', target, 'quic.node') : join(__dirname, 'native', target, 'quic.node'),
     join(root ?? join(__dirname, '..'), 'node_modules/@infisical', `quic-${target}`, 'node.napi.node'),

@@ -12,9 +12,9 @@ const MAX_UNREAD = 64 * 1024
 /** a control packet's answer waits for the flash */
 const ANSWER_MS = 5000
 
-export type ConnectionEnd = 'cut' | 'broken' | 'timeout' | 'idle' | 'failed' | 'memory'
+type ConnectionEnd = 'cut' | 'broken' | 'timeout' | 'idle' | 'failed' | 'memory'
 
-export interface ConnectionParts {
+interface ConnectionParts {
   readonly maxPacket: number
   readonly receiveTimeoutMs: number
   readonly idleTimeoutMs: number

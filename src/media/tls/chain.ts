@@ -40,7 +40,7 @@ const SIGNATURES = new Set([
 const PURPOSES = { server: '1.3.6.1.5.5.7.3.1', client: '1.3.6.1.5.5.7.3.2' } as const
 export type Purpose = keyof typeof PURPOSES
 
-export interface ChainQuestion {
+interface ChainQuestion {
   readonly leaf: X509Certificate
   /** what the peer sent with it */
   readonly sent: readonly X509Certificate[]

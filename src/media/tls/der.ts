@@ -3,7 +3,7 @@
 // certificate is (RFC 5280 §4.1) throws BAD_PACKET, and the caller trusts nothing.
 import { OsError } from '../../lib/errors'
 
-export interface CertificateFields {
+interface CertificateFields {
   /** dotted object id, for example '1.2.840.10045.4.3.2' */
   readonly signature: string
   readonly extensions: readonly { readonly oid: string; readonly critical: boolean }[]

@@ -26,7 +26,7 @@ import type { TlsSettings } from './tls-options'
 
 export { tlsError } from './errors'
 export { tlsSettings } from './settings'
-export { type TlsSettings, type TlsValue, tlsSchema } from './tls-options'
+export { type TlsSettings, tlsSchema } from './tls-options'
 
 /** What both ends need; a DriverContext is one. */
 export interface TlsParts {
@@ -46,7 +46,7 @@ export const clockBehind = ({ clock, trueNow }: TlsParts): boolean => (trueNow?.
 /** No session is taken up again: each handshake judges the certificate anew. */
 export const NO_RESUMPTION = constants.SSL_OP_NO_TICKET
 
-export interface ClientTls {
+interface ClientTls {
   /** for tls.connect, beside the socket or the address; made for this moment's clock, so made anew for each connection */
   readonly options: ConnectionOptions
   /** To be called at 'secureConnect', before anything is written. Throws why the peer is not to be trusted. */

@@ -14,7 +14,7 @@ import { openPort } from './open'
 import type { UdpPeer, UdpPort } from './port'
 import { MAX_DATAGRAM } from './udp-options'
 
-export interface UdpListenerOptions {
+interface UdpListenerOptions {
   /** address of this machine; '::' hears IPv4 as well */
   host: string
   /** 0: any free port, see `port` */

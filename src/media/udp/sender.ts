@@ -14,7 +14,7 @@ import type { UdpPort } from './port'
 import { isMomentary, isRefusal, peerText } from './socket'
 import { MAX_DATAGRAM } from './udp-options'
 
-export interface UdpSenderOptions {
+interface UdpSenderOptions {
   /** name or IP address */
   host: string
   port: number

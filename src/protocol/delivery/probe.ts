@@ -5,12 +5,12 @@ import { COMMAND } from '../../wire/commands'
 import { controlSeq } from '../control'
 import { buildProbe, probeReplyCommitMs } from './frame'
 
-const FIRST_PAUSE_MS = 2000
-const LAST_PAUSE_MS = 5000
+const FIRST_INTERVAL_MS = 2000
+const MAX_INTERVAL_MS = 5000
 /** probes whose late PONG still counts */
 const OPEN_PROBES = 8
 
-export interface ProbeAnswer {
+interface ProbeAnswer {
   /** how long the peer may hold an answer back for its commit; null: a bare PONG, it does not know the exchange */
   readonly commitMs: number | null
   readonly roundTripMs: number
@@ -22,8 +22,8 @@ export class Prober {
   readonly #nextSeq: () => number
   #open: { seq: number; at: number }[] = []
   #due = Number.NEGATIVE_INFINITY
-  #pause = FIRST_PAUSE_MS
-  #lastPause = FIRST_PAUSE_MS
+  #interval = FIRST_INTERVAL_MS
+  #lastInterval = FIRST_INTERVAL_MS
 
   /** `nextSeq` is the counter all requests share, never 0. */
   constructor(nextSeq: () => number) {
@@ -35,7 +35,7 @@ export class Prober {
     this.count = 0
     this.#open = []
     this.#due = Number.NEGATIVE_INFINITY
-    this.#pause = FIRST_PAUSE_MS
+    this.#interval = FIRST_INTERVAL_MS
   }
 
   /** When the next probe goes. */
@@ -46,9 +46,9 @@ export class Prober {
   /** The probe to send now, or null. */
   poll(now: number): Uint8Array | null {
     if (now < this.#due) return null
-    this.#due = now + this.#pause
-    this.#lastPause = this.#pause
-    this.#pause = Math.min(LAST_PAUSE_MS, this.#pause * 2)
+    this.#due = now + this.#interval
+    this.#lastInterval = this.#interval
+    this.#interval = Math.min(MAX_INTERVAL_MS, this.#interval * 2)
     this.count++
     const seq = this.#nextSeq()
     this.#open.push({ seq, at: now })
@@ -61,7 +61,7 @@ export class Prober {
     const last = this.#open.at(-1)
     if (!last) return
     last.at = now
-    this.#due = now + this.#lastPause
+    this.#due = now + this.#lastInterval
   }
 
   /** What a PONG to one of the open probes says; null for every other packet. */

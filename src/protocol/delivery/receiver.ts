@@ -14,7 +14,7 @@ export interface DeliveryPeer {
   readonly epoch: number
 }
 
-export interface DeliveryReceiverOptions {
+interface DeliveryReceiverOptions {
   /** sent to the peers: how long an answer may wait for the commit */
   ackCommitMs?: number
   /** numberings remembered; the least recently used goes first */
@@ -23,7 +23,7 @@ export interface DeliveryReceiverOptions {
   maxEpochs?: number
 }
 
-export interface ReceiverCounters {
+interface ReceiverCounters {
   frames: number
   /** packets handed to the owner */
   packets: number
@@ -37,7 +37,7 @@ export interface ReceiverCounters {
 }
 
 /** What the owner gets of a frame. `packet` is a view into the frame. */
-export type DeliverPacket = (packet: Uint8Array, seq: number, peer: DeliveryPeer) => void
+type DeliverPacket = (packet: Uint8Array, seq: number, peer: DeliveryPeer) => void
 
 /** a sender has at most 1024 packets between base and its newest */
 const WINDOW = 1024

@@ -5,9 +5,9 @@ const MIN_RETRANSMIT_MS = 2000
 /** a peer that holds packets and is slow to commit is asked ever less, yet so often that its end is seen within 80 s */
 const MAX_BACKOFF_MS = 16_000
 
-export interface PauseOptions {
+interface RtoOptions {
   /** least pause, where a slow medium needs more than 2 s */
-  leastPauseMs?: number | undefined
+  minRtoMs?: number | undefined
   /** the pause doubles with each sending that nothing answers */
   backsOff?: boolean | undefined
 }
@@ -25,8 +25,8 @@ export class RetransmitTimeout {
   /** the oldest packet went again since the last answer */
   #used = false
 
-  constructor({ leastPauseMs = MIN_RETRANSMIT_MS, backsOff = false }: PauseOptions) {
-    this.#leastMs = Math.max(MIN_RETRANSMIT_MS, leastPauseMs)
+  constructor({ minRtoMs = MIN_RETRANSMIT_MS, backsOff = false }: RtoOptions) {
+    this.#leastMs = Math.max(MIN_RETRANSMIT_MS, minRtoMs)
     this.#backsOff = backsOff
   }
 
@@ -45,8 +45,8 @@ export class RetransmitTimeout {
 
   ms(): number {
     const quiet = this.#backsOff ? 2 ** this.quietRounds : 1
-    const pause = Math.max(this.#leastMs, 4 * this.roundTripMs + this.#commitMs) * quiet
-    return Math.max(pause, Math.min(MAX_BACKOFF_MS, pause * this.#backoff))
+    const rtoMs = Math.max(this.#leastMs, 4 * this.roundTripMs + this.#commitMs) * quiet
+    return Math.max(rtoMs, Math.min(MAX_BACKOFF_MS, rtoMs * this.#backoff))
   }
 
   /** The oldest packet goes again. */

@@ -24,7 +24,7 @@ export interface DeliverySenderOptions<Token> {
   /** sending rounds of the oldest packet without any answer until the peer counts as silent */
   silentAfter?: number
   /** least pause before a packet goes again, where a slow medium needs more than 2 s */
-  leastPauseMs?: number
+  minRtoMs?: number
   /** the pause doubles with each sending that nothing answers: for media whose time on the air is dear */
   backsOff?: boolean
   /** seq from which the epoch is renewed as soon as nothing is in flight; 4 bytes must never run over */

@@ -24,7 +24,7 @@ const ACKED = 3
 
 export class DeliverySender<Token> {
   readonly counters: DeliveryCounters = { acked: 0, resent: 0, abandoned: 0, stray: 0 }
-  readonly #options: Required<Omit<DeliverySenderOptions<Token>, 'leastPauseMs' | 'backsOff'>>
+  readonly #options: Required<Omit<DeliverySenderOptions<Token>, 'minRtoMs' | 'backsOff'>>
   readonly #frame: ByteWriter
   readonly #mask: number
   readonly #state: Uint8Array
@@ -37,7 +37,7 @@ export class DeliverySender<Token> {
   readonly #tokens: (Token | undefined)[]
   readonly #queue = new PacketQueue()
   readonly #prober: Prober
-  readonly #pause: RetransmitTimeout
+  readonly #rto: RetransmitTimeout
   #mode: DeliveryMode = 'probing'
   #epoch: number
   /** lowest seq still wanted; every seq below is acknowledged or given up */
@@ -66,7 +66,7 @@ export class DeliverySender<Token> {
     batchBytes = 0xffff,
     silentAfter = 5,
     renewAt = RENEW_AT,
-    leastPauseMs,
+    minRtoMs,
     backsOff,
     ...options
   }: DeliverySenderOptions<Token>) {
@@ -92,7 +92,7 @@ export class DeliverySender<Token> {
     this.#tokens = new Array<Token | undefined>(ring)
     this.#frame = new ByteWriter(new Uint8Array(Math.min(options.maxPacket, 0xffff)))
     this.#prober = new Prober(options.nextSeq)
-    this.#pause = new RetransmitTimeout({ leastPauseMs, backsOff })
+    this.#rto = new RetransmitTimeout({ minRtoMs, backsOff })
     this.#epoch = options.randomEpoch() >>> 0
   }
 
@@ -116,7 +116,7 @@ export class DeliverySender<Token> {
   }
   /** smoothed round trip in milliseconds, the peer's commit time included; 0 before the first answer */
   get roundTripMs(): number {
-    return this.#pause.roundTripMs
+    return this.#rto.roundTripMs
   }
 
   /** True when submit() would take a packet of that many bytes. */
@@ -131,7 +131,7 @@ export class DeliverySender<Token> {
   /** The road, or the peer behind it, does not keep up: fewer packets in flight. Losses seen here do so by themselves. */
   slower(now: number): void {
     if (now < this.#calmUntil) return
-    this.#calmUntil = now + this.#pause.ms()
+    this.#calmUntil = now + this.#rto.ms()
     this.#window = Math.max(this.#options.startPackets, this.#window >>> 1)
   }
 
@@ -188,7 +188,7 @@ export class DeliverySender<Token> {
       const slot = seq & this.#mask
       if (this.#state[slot] === SENT && this.#sentAt[slot]! < oldest) oldest = this.#sentAt[slot]!
     }
-    return oldest + this.#pause.ms()
+    return oldest + this.#rto.ms()
   }
 
   /**
@@ -223,7 +223,7 @@ export class DeliverySender<Token> {
       if ((bitmap >>> bit) & 1 && cum + 2 + bit >= this.#base) take(cum + 2 + bit)
     // With a packet sent twice in it, an answer gives no round trip: neither of that packet, since it is unknown which sending
     // was answered, nor of those named late because they were waiting for it. Measuring them would let the pause run away.
-    this.#pause.answered(afterResend ? Number.POSITIVE_INFINITY : roundTrip, this.counters.acked > before)
+    this.#rto.answered(afterResend ? Number.POSITIVE_INFINITY : roundTrip, this.counters.acked > before)
     this.#window = Math.min(this.#options.maxPackets, this.#window + this.counters.acked - before)
     this.#advance()
     return true
@@ -245,7 +245,7 @@ export class DeliverySender<Token> {
     this.#waiting = null
     this.#queue.clear()
     this.#mode = 'probing'
-    this.#pause.reset()
+    this.#rto.reset()
     this.#frameFrom = this.#frameEnd = 0
     this.#window = this.#options.startPackets
     this.#calmUntil = Number.NEGATIVE_INFINITY
@@ -258,7 +258,7 @@ export class DeliverySender<Token> {
     const pong = this.#prober.answered(raw, now)
     if (!pong) return false
     this.#mode = pong.commitMs === null ? 'best_effort' : 'acked'
-    this.#pause.begin(pong.roundTripMs, pong.commitMs ?? 0)
+    this.#rto.begin(pong.roundTripMs, pong.commitMs ?? 0)
     return true
   }
 
@@ -270,7 +270,7 @@ export class DeliverySender<Token> {
   /** A frame of one run of due packets; the packets between two frames keep their order. */
   #resendFrame(now: number): Uint8Array | null {
     if (this.#waiting && this.#state[this.#waiting.seq & this.#mask] !== SENT) this.#waiting = null
-    const due = now - this.#pause.ms()
+    const due = now - this.#rto.ms()
     const end = this.#horizon()
     let n = 0
     for (let seq = this.#waiting?.seq ?? this.#base; seq < end && n < this.#options.batchItems; seq++) {
@@ -279,7 +279,7 @@ export class DeliverySender<Token> {
         if (n > 0) break
         continue
       }
-      if (seq === this.#base && this.#waiting?.seq !== seq && ++this.#pause.quietRounds > this.#options.silentAfter) {
+      if (seq === this.#base && this.#waiting?.seq !== seq && ++this.#rto.quietRounds > this.#options.silentAfter) {
         this.#mode = 'silent'
         return null
       }
@@ -303,7 +303,7 @@ export class DeliverySender<Token> {
       }
       this.#sentAt[slot] = now
       this.#resends[slot]!++
-      if (seq === this.#base) this.#pause.asks()
+      if (seq === this.#base) this.#rto.asks()
       this.counters.resent++
       n++
     }

@@ -10,9 +10,9 @@ import { OsError } from '../../lib/errors'
 import { isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from './frame'
 
 /** `opening`: the first bytes are not all there yet */
-export type StreamMode = 'opening' | 'framed' | 'plain' | 'broken'
+type StreamMode = 'opening' | 'framed' | 'plain' | 'broken'
 
-export interface DeliveryStreamOptions {
+interface DeliveryStreamOptions {
   /** `opener` made the connection and probes, `listener` took it */
   role: 'opener' | 'listener'
   /** largest packet taken, in bytes */

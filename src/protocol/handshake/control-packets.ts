@@ -9,7 +9,7 @@ import type { SecureSessions } from '../secure/sessions'
 import type { Requester } from './request-loops'
 import type { StrictSecurity } from './types'
 
-export interface ControlHandlerOptions {
+interface ControlHandlerOptions {
   ids: IdService
   requester: Requester
   sessions: SecureSessions

@@ -16,7 +16,7 @@ import type { SecureSessions } from '../secure/sessions'
 import type { DeviceRole } from './roles'
 import type { DataParser, DecodedData, StrictSecurity } from './types'
 
-export interface DataHandlerOptions {
+interface DataHandlerOptions {
   parser: DataParser | null
   allocator: IdSource | null
   sessions: SecureSessions

@@ -8,7 +8,7 @@ export type SendFn = (packet: Uint8Array) => unknown
 /** Waits up to that many seconds for one packet; null or undefined when none came. */
 export type RecvFn = (seconds: number) => Promise<Uint8Array | null | undefined> | Uint8Array | null | undefined
 
-export interface ExchangeOptions<Answer> {
+interface ExchangeOptions<Answer> {
   send: SendFn
   receive: RecvFn
   request: Uint8Array
@@ -31,13 +31,13 @@ const IDLE_MS = 10
 
 export async function exchange<Answer>(options: ExchangeOptions<Answer>): Promise<Answer | null> {
   const { send, receive, request, timeout, clock, sleep, accept } = options
-  const pause = Math.max(1, timeout / 2) * 1000
+  const resendMs = Math.max(1, timeout / 2) * 1000
   const end = clock.mono() + timeout * 1000
   let sendAt = clock.mono()
   for (let now = clock.mono(); now < end; now = clock.mono()) {
     if (now >= sendAt) {
       await send(request)
-      sendAt = now + pause
+      sendAt = now + resendMs
     }
     const slice = Math.min(SLICE_MS, end - now, Math.max(1, sendAt - now))
     const packet = await receive(slice / 1000)

@@ -15,7 +15,7 @@ import { asOsError } from '../../lib/errors'
 import { realFiles } from '../../lib/files'
 import { COMMAND, isData } from '../../wire/commands'
 import * as control from '../control'
-import { type DispatchResult, IdService, type IdSource } from '../ids/service'
+import { type DispatchResult, IdService } from '../ids/service'
 import { type RefusedFrame, refusedFrameText } from '../nack'
 import { SecureSessions, type SessionRecord } from '../secure/sessions'
 import { ControlHandler } from './control-packets'
@@ -27,8 +27,8 @@ import { type Strategy, SyncStatus } from './strategy'
 import { type TimestampVerdict, TimestampWatermarks } from './timestamps'
 import type { HandshakeDeps, HandshakeOptions } from './types'
 
-export type { DataMeta, DataParser, HandshakeDeps, HandshakeOptions, StrictSecurity } from './types'
-export type { DeviceRole, DispatchResult, IdSource, SessionRecord }
+export type { HandshakeDeps, HandshakeOptions, StrictSecurity } from './types'
+export type { DispatchResult }
 
 export class HandshakeManager {
   readonly targetSyncCount: number

@@ -8,7 +8,7 @@ import { LruMap } from '../../lib/lru-map'
 import type { RefusedFrame } from '../nack'
 
 const LIFETIME_MS = 60_000
-const PAUSE_MS = 10_000
+const MIN_INTERVAL_MS = 10_000
 const REMEMBERED = 4096
 const MAX_SOURCES = 4096
 
@@ -45,7 +45,7 @@ export class SentFrames {
   obeys({ reason, aid, tid, ts, crc16 }: RefusedFrame): boolean {
     const now = this.#clock.mono()
     const key = `${reason} ${aid}`
-    if (now - (this.#obeyedAt.get(key) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
+    if (now - (this.#obeyedAt.get(key) ?? Number.NEGATIVE_INFINITY) < MIN_INTERVAL_MS) return false
     if (!this.#wasSent(aid, ts, (tid << 16) | crc16, now - LIFETIME_MS)) return false
     this.#obeyedAt.set(key, now)
     return true

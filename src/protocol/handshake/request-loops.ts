@@ -8,7 +8,7 @@ import { deviceKey } from '../ids/devicekey'
 import { type Accepted, exchange, type RecvFn, type SendFn } from './exchange'
 import { OpenRequests } from './open-requests'
 
-export interface RequesterOptions {
+interface RequesterOptions {
   clock: Clock
   sequence: control.SequenceCounter
   sleep: (ms: number) => Promise<void>
@@ -89,8 +89,8 @@ export class Requester {
   /** Metadata by which the server knows this device again. */
   #named(meta: Meta): Meta {
     if (!NAMELESS.has(deviceKey(meta))) return meta
-    const { device_key: _, ...rest } = meta ?? {}
-    return { ...rest, device_id: this.#options.deviceId() }
+    const { device_key: _, ...others } = meta ?? {}
+    return { ...others, device_id: this.#options.deviceId() }
   }
 
   #request(answer: number, build: (seq: number) => Uint8Array): Uint8Array {

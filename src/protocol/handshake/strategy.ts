@@ -4,7 +4,7 @@
 
 export type Strategy = 'FULL_PACKET' | 'DIFF_PACKET'
 
-export interface SyncOptions {
+interface SyncOptions {
   targetSyncCount: number
   expireSeconds: number
   /** UNIX seconds */

@@ -21,7 +21,7 @@ export interface HandshakeOptions {
 }
 
 /** What it reads of a decoded packet. */
-export interface DataMeta {
+interface DataMeta {
   source_aid?: number | null
   base_cmd?: number | null
   secure?: boolean | null

@@ -14,8 +14,8 @@ const isSeconds = (value: unknown): value is number => Number.isFinite(value)
 export function recordFrom(value: unknown): IdRecord | null {
   if (!isObject(value)) return null
   const seconds = (key: string): number => {
-    const given = value[key]
-    return isSeconds(given) ? given : 0
+    const number = value[key]
+    return isSeconds(number) ? number : 0
   }
   return {
     meta: isObject(value['meta']) ? JSON.stringify(value['meta']) : '{}',

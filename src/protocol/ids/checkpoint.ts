@@ -13,18 +13,18 @@ const IDS_AT_ONCE = 400
 
 const inner = (value: unknown, indent: string): string => JSON.stringify(value, null, 2).replaceAll('\n', `\n${indent}`)
 
-function entryText(id: number, { meta, addr, device_key, ...rest }: IdRecord): string {
+function entryText(id: number, { meta, addr, device_key, ...times }: IdRecord): string {
   const metaText = meta === '{}' ? meta : inner(JSON.parse(meta), '      ')
   const end = addr === undefined ? '' : `,\n      "addr": ${JSON.stringify(addr)}`
   return `
     "${id}": {
       "meta": ${metaText},
-      "ts": ${rest.ts},
-      "last_seen": ${rest.last_seen},
-      "lease_expires_at": ${rest.lease_expires_at},
+      "ts": ${times.ts},
+      "last_seen": ${times.last_seen},
+      "lease_expires_at": ${times.lease_expires_at},
       "device_key": ${JSON.stringify(device_key)},
-      "state": "${rest.state}",
-      "offline_since": ${rest.offline_since}${end}
+      "state": "${times.state}",
+      "offline_since": ${times.offline_since}${end}
     }`
 }
 

@@ -19,8 +19,8 @@ const isFilledObject = (value: unknown): value is Record<string, unknown> =>
 
 export function deviceKey(meta: DeviceMeta | null): string {
   if (!isFilledObject(meta)) return ''
-  const given = textOf(meta['device_key'])
-  if (given) return given
+  const key = textOf(meta['device_key'])
+  if (key) return key
   const inner = isFilledObject(meta['device_meta']) ? meta['device_meta'] : {}
   for (const name of NAMES) {
     const value = textOf(meta[name]) || textOf(inner[name])

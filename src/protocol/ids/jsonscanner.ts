@@ -104,10 +104,10 @@ export class JsonScanner {
   /** Reads on, keeping what is not taken yet; twice as much when that is a lot, so that the whole stays linear. */
   #more(from: number): boolean {
     if (this.#read >= this.#size) return false
-    const rest = this.#buffer.subarray(from)
-    const next = this.#files.readAt(this.#path, this.#read, Math.max(CHUNK, rest.length))
+    const tail = this.#buffer.subarray(from)
+    const next = this.#files.readAt(this.#path, this.#read, Math.max(CHUNK, tail.length))
     this.#read += next.length
-    this.#buffer = rest.length === 0 ? next : Buffer.concat([rest, next])
+    this.#buffer = tail.length === 0 ? next : Buffer.concat([tail, next])
     this.#at -= from
     return next.length > 0
   }

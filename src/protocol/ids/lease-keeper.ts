@@ -19,7 +19,7 @@ const CUT_AT_ONCE = 4000
 /** how long read() holds up the event loop at once */
 const SLICE_MS = 12
 
-export interface LeaseKeeperOptions {
+interface LeaseKeeperOptions {
   readonly store: IdStore
   readonly policy: LeasePolicy
   readonly time: MonotonicTime

@@ -33,26 +33,26 @@ export interface LeaseMetrics {
 const DEFAULT_HOLD_DAYS = 30
 
 const number = (value: unknown, fallback: number, least: number): number => {
-  const given = typeof value === 'number' || (typeof value === 'string' && value.trim()) ? Number(value) : Number.NaN
-  return Math.max(least, Number.isFinite(given) ? given : fallback)
+  const parsed = typeof value === 'number' || (typeof value === 'string' && value.trim()) ? Number(value) : Number.NaN
+  return Math.max(least, Number.isFinite(parsed) ? parsed : fallback)
 }
 
 export function leasePolicy(input: LeasePolicyInput | null = null): LeasePolicy {
-  const given = input ?? {}
-  const days = number(given['offline_hold_days'], 0, 0) || DEFAULT_HOLD_DAYS
-  const least = Math.trunc(number(given['min_lease_seconds'], 0, 0))
-  const base = Math.trunc(number(given['base_lease_seconds'], 0, 0) || days * 86_400)
-  const emit = given['metrics_emit_interval_seconds'] ?? given['metrics_flush_seconds']
+  const policy = input ?? {}
+  const days = number(policy['offline_hold_days'], 0, 0) || DEFAULT_HOLD_DAYS
+  const least = Math.trunc(number(policy['min_lease_seconds'], 0, 0))
+  const base = Math.trunc(number(policy['base_lease_seconds'], 0, 0) || days * 86_400)
+  const emit = policy['metrics_emit_interval_seconds'] ?? policy['metrics_flush_seconds']
   return {
     base_lease_seconds: Math.max(base, least),
     min_lease_seconds: least,
-    rate_window_seconds: Math.trunc(number(given['rate_window_seconds'], 3600, 300)),
-    high_rate_threshold_per_hour: number(given['high_rate_threshold_per_hour'], 60, 1),
-    ultra_rate_threshold_per_hour: number(given['ultra_rate_threshold_per_hour'], 180, 1),
-    ultra_rate_sustain_seconds: Math.trunc(number(given['ultra_rate_sustain_seconds'], 600, 60)),
-    high_rate_min_factor: Math.min(1, number(given['high_rate_min_factor'], 0.2, 0)),
-    adaptive_enabled: given['adaptive_enabled'] !== false,
-    ultra_force_release: given['ultra_force_release'] !== false,
+    rate_window_seconds: Math.trunc(number(policy['rate_window_seconds'], 3600, 300)),
+    high_rate_threshold_per_hour: number(policy['high_rate_threshold_per_hour'], 60, 1),
+    ultra_rate_threshold_per_hour: number(policy['ultra_rate_threshold_per_hour'], 180, 1),
+    ultra_rate_sustain_seconds: Math.trunc(number(policy['ultra_rate_sustain_seconds'], 600, 60)),
+    high_rate_min_factor: Math.min(1, number(policy['high_rate_min_factor'], 0.2, 0)),
+    adaptive_enabled: policy['adaptive_enabled'] !== false,
+    ultra_force_release: policy['ultra_force_release'] !== false,
     metrics_emit_interval_seconds: Math.trunc(number(emit, 5, 1)),
   }
 }

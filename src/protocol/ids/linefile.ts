@@ -68,20 +68,20 @@ export class LineFile {
   *read(): Generator<unknown, void> {
     if (!this.#files.exists(this.path)) return
     const size = this.#files.size(this.path)
-    let rest: Buffer = Buffer.alloc(0)
+    let tail: Buffer = Buffer.alloc(0)
     let good = 0
     for (let at = 0; at < size; ) {
-      const chunk = this.#files.readAt(this.path, at, Math.max(CHUNK, rest.length))
+      const chunk = this.#files.readAt(this.path, at, Math.max(CHUNK, tail.length))
       if (chunk.length === 0) break
       at += chunk.length
-      const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+      const bytes = tail.length === 0 ? chunk : Buffer.concat([tail, chunk])
       let start = 0
       for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
         yield lineValue(bytes.subarray(start, end))
         start = end + 1
       }
       good += start
-      rest = bytes.subarray(start)
+      tail = bytes.subarray(start)
     }
     this.#length = good
     this.#ragged = good < size

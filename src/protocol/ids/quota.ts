@@ -26,7 +26,7 @@ const PROVED_IDS = 4096
 const UNPROVED_POOLS = 8192
 const UNPROVED_MORE = 16_384
 const UNPROVED_FIRST = 32_768
-const POOL_PAUSE_MS = 60_000
+const POOL_INTERVAL_MS = 60_000
 /** answers to all unproved addresses, bytes per second, and the share of one */
 const ANSWER_BYTES = 65_536
 const ANSWER_SHARE = 16
@@ -134,7 +134,7 @@ export class IdQuotas implements IdSource {
     if (!asker) return this.#allocator.allocatePool(count, meta)
     const account = this.#account(asker.address)
     const now = this.#clock.mono()
-    if (!account.proved && now - account.poolAt < POOL_PAUSE_MS) this.#refuse('one pool a minute')
+    if (!account.proved && now - account.poolAt < POOL_INTERVAL_MS) this.#refuse('one pool a minute')
     const ids = this.#allocator.offerPool(this.#admit(account, count, UNPROVED_POOLS), meta, OFFER_SECONDS)
     account.poolAt = now
     for (const id of ids) this.#hold(account, id)

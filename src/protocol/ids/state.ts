@@ -48,7 +48,7 @@ export type IdChange =
   | { readonly touch: number; readonly last_seen: number; readonly lease_expires_at: number; readonly addr?: string }
   | { readonly grant: readonly number[]; readonly until: number; readonly fresh: boolean }
 
-export interface IdStateOptions {
+interface IdStateOptions {
   nextCandidate?: number
   /** freed ids in the list at most: the lowest stay */
   maxReleased?: number

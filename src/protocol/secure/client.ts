@@ -24,9 +24,9 @@ export interface SecureClientOptions {
 }
 
 const REMEMBERED = 8
-const BAD_KEY_PAUSE_MS = 10_000
-const FIRST_OPENER_PAUSE_MS = 2000
-const LAST_OPENER_PAUSE_MS = 60_000
+const BAD_KEY_INTERVAL_MS = 10_000
+const FIRST_KEY_BACKOFF_MS = 2000
+const MAX_KEY_BACKOFF_MS = 60_000
 const MAX_SOURCES = 16_384
 
 /** What is remembered of one AID. */
@@ -101,7 +101,7 @@ export class SecureClient {
     const source = this.#source(aid)
     if (this.requireSecure || source.held) {
       source.keyRequestAt = this.#clock.mono()
-      source.keyRequestBackoff = Math.min(LAST_OPENER_PAUSE_MS, source.keyRequestBackoff * 2 || FIRST_OPENER_PAUSE_MS)
+      source.keyRequestBackoff = Math.min(MAX_KEY_BACKOFF_MS, source.keyRequestBackoff * 2 || FIRST_KEY_BACKOFF_MS)
     }
     if (timestampRaw <= 0) return
     if (source.timestamps[0] === 0) this.sessions.noteLocalPlaintextSent(aid, timestampRaw)
@@ -139,7 +139,7 @@ export class SecureClient {
   onBadKey({ reason, aid }: RefusedFrame): boolean {
     const now = this.#clock.mono()
     const source = this.#source(aid)
-    const due = reason === 'BAD_KEY' && now - source.badKeyAt >= BAD_KEY_PAUSE_MS
+    const due = reason === 'BAD_KEY' && now - source.badKeyAt >= BAD_KEY_INTERVAL_MS
     if (!due || !this.sessions.outboundKey(aid)) {
       this.counters.ignoredBadKey++
       return false

@@ -33,10 +33,10 @@ export interface SecureServerOptions {
   maxSources?: number
 }
 
-export type PlaintextAfterSecure = 'same_address' | 'any' | 'never'
+type PlaintextAfterSecure = 'same_address' | 'any' | 'never'
 
-const READY_PAUSE_MS = 10_000
-const REFUSE_PAUSE_MS = 1000
+const READY_INTERVAL_MS = 10_000
+const REFUSE_INTERVAL_MS = 1000
 const RECENT = 7
 /** addresses of one AID whose pauses are kept */
 const ADDRESSES = 4
@@ -44,7 +44,7 @@ const ADDRESSES = 4
 const REPLACED_MS = 60_000
 const MAX_SOURCES = 16_384
 const REKEY_AFTER_S = 600
-const WARN_PAUSE_MS = 60_000
+const WARN_INTERVAL_MS = 60_000
 const NAMED = Number.POSITIVE_INFINITY
 const NO_KEYS: readonly Uint8Array[] = []
 
@@ -231,7 +231,7 @@ export class SecureServer {
     const now = this.#clock.mono()
     const source = this.#source(aid, this.sessions.peekKey(aid))
     if (!this.#mayRekey(source, aid, addr, now)) return null
-    if (!due(source.named, addr, now, READY_PAUSE_MS)) return null
+    if (!due(source.named, addr, now, READY_INTERVAL_MS)) return null
     this.counters.named++
     if (source.sessionKey === null) {
       this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
@@ -257,7 +257,7 @@ export class SecureServer {
   refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null, each = false): Uint8Array | null {
     const now = this.#clock.mono()
     const source = this.#source(frame.aid, this.sessions.peekKey(frame.aid))
-    if (!due(source.refused, addr, now, REFUSE_PAUSE_MS) && !each) return null
+    if (!due(source.refused, addr, now, REFUSE_INTERVAL_MS) && !each) return null
     this.counters.badKey++
     return buildNack(0, refusedFrameText({ ...frame, reason: 'BAD_KEY' }))
   }
@@ -290,7 +290,7 @@ export class SecureServer {
     const address = addressText(addr) ?? ''
     if (source.home === senderOf(address) || now - source.heardAt >= this.#rekeyAfterMs) return true
     this.counters.rekeyRefused++
-    if (now - source.warnedAt >= WARN_PAUSE_MS) {
+    if (now - source.warnedAt >= WARN_INTERVAL_MS) {
       source.warnedAt = now
       this.#onRekey('refused', aid, address)
     }
@@ -359,10 +359,10 @@ export class SecureServer {
 const peerAddress = (text: string): string => /^\('(.+)', \d+\)$/.exec(text)?.[1] ?? text
 
 /** Whether that address got no answer of this kind for so long; notes one now. */
-function due(answerList: RecentAnswer[], addr: unknown, now: number, pause: number): boolean {
+function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs: number): boolean {
   const address = addressText(addr) ?? ''
   const known = answerList.findIndex(one => one.address === address)
-  if (known >= 0 && now - answerList[known]!.at < pause) return false
+  if (known >= 0 && now - answerList[known]!.at < intervalMs) return false
   if (known >= 0) answerList.splice(known, 1)
   else if (answerList.length >= ADDRESSES) answerList.shift()
   answerList.push({ address, at: now })

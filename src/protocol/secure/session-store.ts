@@ -19,7 +19,7 @@ export interface StoredSessions {
   sessions: Record<string, KeptSession>
 }
 
-export interface SessionStoreOptions {
+interface SessionStoreOptions {
   path: string
   files: Files
   /** a file of another peer is not used: its keys are for another server */

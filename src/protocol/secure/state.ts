@@ -4,7 +4,7 @@
 import { deriveSessionKey } from '../../wire/cipher'
 
 /** The key of a plaintext packet this side sent, until the other side confirms it. */
-export interface PendingKey {
+interface PendingKey {
   readonly timestamp: number
   readonly key: Uint8Array
 }

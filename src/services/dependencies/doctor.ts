@@ -4,7 +4,7 @@
 import type { CheckedPart } from './manifest-parts'
 import { run } from './program'
 
-export interface Diagnosis {
+interface Diagnosis {
   readonly name: string
   readonly file: string
   readonly ok: boolean

@@ -31,7 +31,7 @@ export type Part = v.InferOutput<typeof PART>
 export type Manifest = v.InferOutput<typeof MANIFEST>
 
 /** `inside`: no file, and none is needed, for the bundle carries it */
-export type PartState = 'ok' | 'inside' | 'missing' | 'damaged' | 'unreadable'
+type PartState = 'ok' | 'inside' | 'missing' | 'damaged' | 'unreadable'
 
 export interface CheckedPart extends Part {
   readonly path: string

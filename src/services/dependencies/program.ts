@@ -2,7 +2,7 @@
 // too long or is stopped is an outcome like any other. Never throws.
 import { execFile } from 'node:child_process'
 
-export interface Ran {
+interface Ran {
   /** null: it did not run to its end */
   readonly code: number | null
   readonly stdout: string
@@ -11,7 +11,7 @@ export interface Ran {
   readonly errno?: string
 }
 
-export interface RunOptions {
+interface RunOptions {
   readonly timeoutMs: number
   readonly signal?: AbortSignal
   readonly cwd?: string

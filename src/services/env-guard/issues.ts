@@ -128,8 +128,8 @@ export class IssueBook {
 
   #read(): Issue[] {
     try {
-      const given = JSON.parse(this.#files.read(this.#path).toString('utf8')) as { issues?: unknown }
-      return v.parse(v.array(ISSUE), given.issues)
+      const file = JSON.parse(this.#files.read(this.#path).toString('utf8')) as { issues?: unknown }
+      return v.parse(v.array(ISSUE), file.issues)
     } catch (error) {
       if (errno(error) !== 'ENOENT') this.#logger.warn(`${this.#path} begins anew: ${asOsError(error).message}`)
       return []

@@ -17,7 +17,7 @@ import type { GatewayAccess, PluginNode } from '../contract'
 import { Outbox, type TargetCounters } from './outbox'
 import { type PacketFacts, type Rule, RuleBook, type Target, targetText } from './rules'
 
-export interface RuleCounters {
+interface RuleCounters {
   /** packets that the rule took */
   matched: number
   /** of these: sent to a target, once for each */
@@ -30,7 +30,7 @@ export interface RuleCounters {
   last_at: number | null
 }
 
-export interface ForwarderParts {
+interface ForwarderParts {
   readonly node: PluginNode
   readonly gateway?: GatewayAccess
   readonly logger?: Logger

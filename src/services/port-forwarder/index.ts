@@ -147,8 +147,8 @@ export class PortForwarderService implements Service {
   }
 
   /** Adds a rule and works by it from now on. Throws BAD_REQUEST, STORAGE. */
-  addRule(given: unknown, replace = false): Rule {
-    const rule = this.#saved.add(given, replace)
+  addRule(input: unknown, replace = false): Rule {
+    const rule = this.#saved.add(input, replace)
     this.#forwarder.use(this.#rules)
     return rule
   }

@@ -30,8 +30,8 @@ export class RuleStore {
   }
 
   /** Adds a rule. Throws BAD_REQUEST (the name is taken, unless `replace`), STORAGE. */
-  add(given: unknown, replace = false): Rule {
-    const rule = checkRule(given)
+  add(input: unknown, replace = false): Rule {
+    const rule = checkRule(input)
     const known = this.find(rule.name)
     if (known && !replace)
       throw new OsError('BAD_REQUEST', `there is a rule ${rule.name} already`, {

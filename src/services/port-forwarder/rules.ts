@@ -66,8 +66,8 @@ export interface PacketFacts {
 }
 
 /** A checked rule, defaults filled in. Throws BAD_REQUEST. */
-export function checkRule(given: unknown): Rule {
-  const result = v.safeParse(RULE, given)
+export function checkRule(input: unknown): Rule {
+  const result = v.safeParse(RULE, input)
   if (!result.success) {
     const [issue] = result.issues
     const key = v.getDotPath(issue) ?? 'rule'

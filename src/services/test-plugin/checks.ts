@@ -5,12 +5,12 @@ import { asOsError, OsError } from './program'
 /** Passes, or throws what is wrong. */
 export type Check = readonly [name: string, run: () => void | Promise<void>]
 
-export interface Failure {
+interface Failure {
   readonly name: string
   readonly error: string
 }
 
-export interface SuiteReport {
+interface SuiteReport {
   readonly name: string
   readonly ok: number
   readonly fail: number

@@ -5,7 +5,7 @@ import { type CoreTable, coreMaker, namesOf, ucum } from './cores'
 import { counted, Receiver } from './program'
 import { isSame, type Row, ringOf } from './stress/readings'
 
-export interface CoreRates {
+interface CoreRates {
   readonly name: string
   /** packets a second, best of several windows */
   readonly full_pps: number
@@ -111,8 +111,8 @@ export async function compareCores(cores: CoreTable, precision = 4): Promise<Com
   }).length
   const differences: { core: string; packet: number; hex: string; reference: string }[] = []
   for (const name of names.slice(1)) {
-    const given = packetsOf(coreMaker(cores, name), precision)
-    given.forEach(({ packet }, n) => {
+    const packets = packetsOf(coreMaker(cores, name), precision)
+    packets.forEach(({ packet }, n) => {
       const want = reference[n]!.packet
       if (!want.equals(packet) && differences.length < MOST_DIFFERENCES)
         differences.push({ core: name, packet: n, hex: packet.toString('hex'), reference: want.toString('hex') })

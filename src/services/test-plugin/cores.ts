@@ -4,7 +4,7 @@ import type { Core } from '../../pipeline/core'
 import type { UnitResolver, WireUnits } from '../../pipeline/wireunit'
 import { createPureCore, OsError, resolve, resolveList, wireUnits } from './program'
 
-export interface CoreSettings {
+interface CoreSettings {
   readonly precision?: number
 }
 

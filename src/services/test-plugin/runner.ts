@@ -113,7 +113,7 @@ export class TestRunner implements Service {
             script,
             cores: this.#cores,
             precision: this.#precision,
-            aside: gateway,
+            ownThread: gateway,
             ...(configured !== undefined && { configured }),
             ...(!gateway && terminal && { terminal }),
             ...(signal && { signal }),
@@ -227,10 +227,10 @@ export class TestRunner implements Service {
 
   /** What the configuration says of stress runs. */
   #settings(): Partial<StressOptions> {
-    const given = this.#host?.settings() ?? {}
+    const settings = this.#host?.settings() ?? {}
     return Object.fromEntries(
       (['total', 'workers', 'sources'] as const)
-        .map(name => [name, given[`stress_${name}`]] as const)
+        .map(name => [name, settings[`stress_${name}`]] as const)
         .filter(([, value]) => value !== undefined),
     )
   }

@@ -1,3 +1,3 @@
-export { isRole, mayAct, ROLES, type Role } from './roles'
+export { mayAct, ROLES, type Role } from './roles'
 export { firstToken, makeToken, newToken, storedToken } from './token'
-export { type NewUser, type UserChange, UserStore, type UserStoreOptions, type UserView, userKey } from './user-store'
+export { type UserChange, UserStore, userKey } from './user-store'

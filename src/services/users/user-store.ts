@@ -12,7 +12,7 @@ import { hashSecret, verifySecret } from '../../lib/scrypt'
 import { isRole, type Role } from './roles'
 
 /** What every face shows of a user; times are UNIX seconds. */
-export interface UserView {
+interface UserView {
   readonly username: string
   readonly role: Role
   readonly enabled: boolean
@@ -20,7 +20,7 @@ export interface UserView {
   readonly updated_at: number
 }
 
-export interface NewUser {
+interface NewUser {
   readonly username: string
   readonly password?: string
   /** default viewer */
@@ -35,7 +35,7 @@ interface StoredUser extends UserView {
   readonly password_hash?: string
 }
 
-export interface UserStoreOptions {
+interface UserStoreOptions {
   dataDir: string
   files?: Files
   clock?: Clock

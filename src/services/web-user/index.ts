@@ -201,9 +201,9 @@ async function* until(value: unknown, end: Promise<unknown>): AsyncGenerator<unk
   await end
 }
 
-function changeOf({ password, role, enable, disable, ...rest }: OptionValues): UserChange {
+function changeOf({ password, role, enable, disable, ...others }: OptionValues): UserChange {
   // the command line has put the password in its place; what comes another way has no stdin
-  if (rest['password-stdin']) throw new OsError('USAGE', '--password-stdin works on a command line only')
+  if (others['password-stdin']) throw new OsError('USAGE', '--password-stdin works on a command line only')
   if (enable && disable) throw new OsError('USAGE', 'either --enable or --disable')
   return {
     ...(typeof password === 'string' && { password }),

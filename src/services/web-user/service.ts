@@ -19,7 +19,7 @@ export interface ServerLike {
   dashboard(sections?: string): Promise<object>
 }
 
-export interface GatewayWebParts {
+interface GatewayWebParts {
   make(host: string, port: number): ServerLike
   /** where it listens by default */
   readonly host: string
@@ -112,13 +112,13 @@ export class GatewayWeb implements WebService {
 }
 
 /** A gateway that was started for its HTTP service. */
-export interface StartedForWeb {
+interface StartedForWeb {
   readonly done: Promise<number>
   /** `url` of its page */
   readonly info?: Record<string, unknown>
 }
 
-export interface LocalWebParts {
+interface LocalWebParts {
   readonly config: ConfigStore
   /** starts a gateway that ends with the signal; throws LOCKED, PORT_BUSY … */
   start(place: { host?: string; webPort?: number }, signal: AbortSignal): Promise<StartedForWeb>

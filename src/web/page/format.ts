@@ -1,5 +1,6 @@
 // Counts, times, lines and notices as people read them; measured values are in units/display.ts. Pure: no DOM, so the same file is
 // tested in Node.
+import { plural } from '../../lib/counted'
 
 /** About four digits, the decimals steady from one value to the next: 0.042, 3.142, 42.5, 1,013. */
 export function number(value: number, digits = 4): string {
@@ -12,7 +13,7 @@ export function number(value: number, digits = 4): string {
 }
 
 /** `1 packet`, `2,000 packets` */
-export const counted = (count: number, name: string): string => `${number(count)} ${name}${count === 1 ? '' : 's'}`
+export const counted = (count: number, name: string): string => `${number(count)} ${plural(count, name)}`
 
 /** How long ago, in one unit; `now` and `then` in milliseconds. */
 export function age(now: number, then: number): string {
@@ -50,7 +51,7 @@ export function sparkline(values: readonly number[], width: number, height: numb
     .join(' ')
 }
 
-export interface Notice {
+interface Notice {
   readonly kind: string
   readonly text: string
   readonly bad: boolean

@@ -13,11 +13,11 @@ async function ask<Q>(
   { context, query }: Pick<Call, 'context' | 'query'>,
   run: (db: Queries, query: Q) => Promise<object | null>,
 ): Promise<object | null> {
-  const { units: _, ...rest } = query
+  const { units: _, ...filters } = query
   try {
     const db = typeof context.db === 'function' ? context.db() : context.db
     if (!db) throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
-    const answer = await run(db, rest as Q)
+    const answer = await run(db, filters as Q)
     return answer && wantsDisplay(query) ? displayedData(answer) : answer
   } catch (thrown) {
     const error = asOsError(thrown, 'DB_UNAVAILABLE')

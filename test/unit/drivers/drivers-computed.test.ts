@@ -135,7 +135,7 @@ test('BME280: every oversampling is written as its code (tables 20, 23 and 24)',
       read: async (register: number, count: number) =>
         Uint8Array.from({ length: count }, () => (register === 0xd0 ? 0x60 : 1)),
       write: async (register: number, value: number) => void written.set(register, value),
-      pause: async () => undefined,
+      sleep: async () => undefined,
     }
     const chip = new Bme280(times)
     await chip.setUp(io as never)

@@ -54,7 +54,7 @@ function source(
     type,
     { sys_root: join(root, 'sys'), proc_root: join(root, 'proc'), ...options },
     { clock, logger: silentLogger },
-    { pause: async () => undefined, ...env },
+    { sleep: async () => undefined, ...env },
   )
   return { source: made, clock }
 }
@@ -313,7 +313,7 @@ test('cpu: busy per cent between reads; the first read looks twice', async t => 
     root,
     {},
     {
-      pause: async () => {
+      sleep: async () => {
         pauses++
         put('proc/stat', 'cpu  1010 0 1000 8030 0 0 0 0 0 0\n')
       },

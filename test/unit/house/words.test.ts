@@ -19,13 +19,45 @@ const REFUSED: readonly (readonly [word: RegExp, instead: string])[] = [
   [/\bsteady clock\b/i, 'monotonic clock'],
 ]
 
+/** Parts of names that have a word of their own, and what to write instead. */
+const NAMES: Readonly<Record<string, string>> = {
+  given: 'options, input, value, key',
+  rest: 'others, remaining, tail, suffix',
+  pause: 'delay, interval, backoff, sleep',
+  aside: 'oversized, quarantined',
+  told: 'reported, sent',
+  patience: 'timeout',
+}
+/** names of configuration fields, of JSON formats, of valibot and of streams */
+const KEPT = new Set(['pause_ms', 'given_up', 'aside?', 'aside:', 'rest?', 'pause('])
+
+const partsOf = (name: string): string[] => name.split(/_|(?<=[a-z0-9])(?=[A-Z])/).map(part => part.toLowerCase())
+
 const comments = (line: string): string =>
   /^\s*(?:\/\/|\/?\*)(.*)$/.exec(line)?.[1] ?? /\s\/\/\s(.*)$/.exec(line)?.[1] ?? ''
 
-/** What is in quotes on a line. */
-const texts = (line: string): string => (line.match(/'[^']*'|`[^`]*`|"[^"]*"/g) ?? []).join(' ')
+const QUOTED = /'[^']*'|`[^`]*`|"[^"]*"/g
 
-test('comments and texts use the words of the field', () => {
+/** What is in quotes on a line. */
+const texts = (line: string): string => (line.match(QUOTED) ?? []).join(' ')
+
+const LIKELY = new RegExp(Object.keys(NAMES).join('|'), 'i')
+const COMMENT_LINE = /^\s*(?:\/\/|\/?\*)/
+
+/** The refused names on a line of code; properties that are read have theirs where they are declared. */
+function misnamed(line: string): [name: string, instead: string][] {
+  if (!LIKELY.test(line) || COMMENT_LINE.test(line)) return []
+  const code = line
+    .replace(QUOTED, "''")
+    .replace(/>[^<>{}=]*<\//g, '></')
+    .replace(/\s\/\/\s.*$/, '')
+  return [...code.matchAll(/(?<![.\w$])([A-Za-z_$][\w$]*)[?:(]?/g)].flatMap(([sign, name = '']) => {
+    const part = KEPT.has(sign) || KEPT.has(name) ? undefined : partsOf(name).find(part => Object.hasOwn(NAMES, part))
+    return part === undefined ? [] : [[name, NAMES[part]!] as [string, string]]
+  })
+}
+
+test('comments, texts and names use the words of the field', () => {
   const wrong: string[] = []
   let lines = 0
   for (const folder of ['src', 'drivers'])
@@ -39,9 +71,15 @@ test('comments and texts use the words of the field', () => {
         const read = `${comment} ${texts(line)}`
         for (const [word, instead] of REFUSED)
           if (word.test(read)) wrong.push(`${folder}/${name}:${at + 1}: ${word.exec(read)![0]} → ${instead}`)
+        if (/\.tsx?$/.test(name))
+          for (const [word, instead] of misnamed(line)) wrong.push(`${folder}/${name}:${at + 1}: ${word} → ${instead}`)
       }
     }
   assert.ok(lines > 9000, `${lines}`)
   assert.deepEqual(wrong, [])
   assert.equal(comments('  const told = 1 // told once'), 'told once')
+  assert.deepEqual(
+    misnamed("const restMs = core.rest + 'given' // aside").map(([name]) => name),
+    ['restMs'],
+  )
 })

@@ -181,7 +181,7 @@ test('segments wait for their window, and the windows outlast them', async () =>
 
 test('a view that rests has no worker until somebody asks or a window is due', async () => {
   const dir = newDir()
-  const { db, add, stop } = await opened(dir, { restMs: 30 })
+  const { db, add, stop } = await opened(dir, { idleMs: 30 })
   await add(0, 40)
   await db.connect()
   assert.equal(db.status().state, 'resting')
@@ -200,7 +200,7 @@ test('a view that rests has no worker until somebody asks or a window is due', a
   await until(() => db.status().state === 'resting')
   assert.equal((await db.queryPackets()).total, 120)
   await stop()
-  const again = await opened(dir, { restMs: 30 })
+  const again = await opened(dir, { idleMs: 30 })
   await again.db.connect()
   assert.equal(again.db.status().state, 'resting')
   assert.equal((await again.db.queryPackets()).total, 120)

@@ -6,7 +6,7 @@ import { EventParser } from '../../../src/web/page/lib/eventparser'
 import { parseHex, parts, toHex } from '../../../src/web/page/lib/hex'
 import { History } from '../../../src/web/page/lib/history'
 import { Newest } from '../../../src/web/page/lib/newest'
-import { awayPause, Meter } from '../../../src/web/page/lib/rates'
+import { Meter, retryDelayMs } from '../../../src/web/page/lib/rates'
 import { lineOf, statisticsOf } from '../../../src/web/page/lib/stored'
 import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
 import { quote, wordsOf } from '../../../src/web/page/lib/words'
@@ -175,11 +175,11 @@ test('what was seen of a sensor rises in time, without doubles and without gaps 
 test('a gateway that is away is asked again within two seconds for ten minutes, then rarely', () => {
   let ms = 0
   for (let failures = 1; ms < 400_000; failures++) {
-    const [short, long] = [awayPause(failures, 0), awayPause(failures, 0.999)]
+    const [short, long] = [retryDelayMs(failures, 0), retryDelayMs(failures, 0.999)]
     assert.ok(short >= 500 && long < 2000, `${failures}`)
     ms += short
   }
-  assert.ok(awayPause(2000, 0) >= 10_000)
+  assert.ok(retryDelayMs(2000, 0) >= 10_000)
 })
 
 const bucket = (t: number, values: readonly number[]) => ({

@@ -5,7 +5,7 @@ import packed from 'self-test-audit'
 import { unpack } from '../unpack'
 import { digestOf, type Inventory, KINDS, type Kind } from './inventory'
 
-export interface AuditItem {
+interface AuditItem {
   readonly kind: Kind
   readonly name: string
   readonly status: 'tested' | 'gap'

@@ -16,19 +16,19 @@ export const KINDS = ['routes', 'commands', 'keys', 'plugins', 'plugin_commands'
 export type Kind = (typeof KINDS)[number]
 
 /** Sorted, each name once. */
-export const inventoryOf = (given: {
+export const inventoryOf = (parts: {
   routes: readonly { method: string; path: string }[]
   commands: readonly { name: string }[]
   keys: readonly { key: string }[]
   plugins: readonly string[]
   plugin_commands: Readonly<Record<string, object>>
 }): Inventory => ({
-  routes: sorted(given.routes.map(({ method, path }) => `${method} ${path}`)),
-  commands: sorted(given.commands.map(({ name }) => name)),
-  keys: sorted(given.keys.map(({ key }) => key)),
-  plugins: sorted(given.plugins),
+  routes: sorted(parts.routes.map(({ method, path }) => `${method} ${path}`)),
+  commands: sorted(parts.commands.map(({ name }) => name)),
+  keys: sorted(parts.keys.map(({ key }) => key)),
+  plugins: sorted(parts.plugins),
   plugin_commands: sorted(
-    Object.entries(given.plugin_commands).flatMap(([plugin, commands]) =>
+    Object.entries(parts.plugin_commands).flatMap(([plugin, commands]) =>
       Object.keys(commands).map(command => `${plugin} ${command}`),
     ),
   ),

@@ -11,12 +11,12 @@ export const builtInCases = (): Record<string, Case[]> => unpack(packed) as Reco
 
 export function* vectorChecks(lib: Lib, groups: Record<string, readonly Case[]> = builtInCases()): Generator<Check> {
   for (const [group, cases] of Object.entries(groups))
-    for (const given of cases)
+    for (const vector of cases)
       yield [
-        `${group}/${given.name}`,
+        `${group}/${vector.name}`,
         () => {
-          const got = answer(lib, requestOf(given) as never)
-          if (!isRight(given, got)) throw new Error(`want ${brief(given.out)}, got ${brief(got)}`)
+          const got = answer(lib, requestOf(vector) as never)
+          if (!isRight(vector, got)) throw new Error(`want ${brief(vector.out)}, got ${brief(got)}`)
         },
       ]
 }

@@ -10,7 +10,7 @@ import type { Reading } from '../../../pipeline/fact'
 import type { DeviceList, PacketDetail, PacketList, SensorList } from '../../../storage'
 import { type Check, type Outcome, outcome, type RunOptions, runChecks } from '../checks'
 import { exportFacts, verify } from '../program'
-import { pause, Server } from './server'
+import { Server, sleep } from './server'
 
 export type NodeClass = new (configPath: string | null) => NodeBase
 
@@ -90,7 +90,7 @@ function checks(server: Server, node: () => NodeBase): Check[] {
         let total = 0
         for (let waited = 0; total < PACKETS && waited < ARRIVAL_MS; waited += 100) {
           total = (await packetsOf()).total
-          if (total < PACKETS) await pause(100, server.signal)
+          if (total < PACKETS) await sleep(100, server.signal)
         }
         assert.equal(total, PACKETS)
       },

@@ -14,7 +14,7 @@ const STEP_MS = 50
 const OUTPUT_KEPT = 2000
 
 /** Throws TIMEOUT when the signal is or gets aborted meanwhile. */
-export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await new Promise(resolve => setTimeout(resolve, ms))
   if (signal?.aborted) throw new OsError('TIMEOUT', 'stopped before the end')
 }
@@ -98,7 +98,7 @@ export class Server {
         throw new OsError('INTERNAL', `os-node serve ended: ${failed?.message ?? this.#output}`)
       if (await this.get('/health').then(Boolean, () => false)) return
       if (waited >= START_MS) throw new OsError('TIMEOUT', `os-node serve does not answer: ${this.#output}`)
-      await pause(STEP_MS, this.signal)
+      await sleep(STEP_MS, this.signal)
     }
   }
 

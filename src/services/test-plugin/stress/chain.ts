@@ -8,7 +8,7 @@ import { Receiver, readU32 } from '../program'
 import type { ChainMode } from './options'
 import { isSame } from './readings'
 
-export interface Sent {
+interface Sent {
   readonly packet: Uint8Array
   /** performance.now() before it was made */
   readonly startedAt: number
@@ -21,7 +21,7 @@ export interface Tally {
   failed(why: string): void
 }
 
-export interface Chain {
+interface Chain {
   /** Takes a packet; resolves when the next may come. */
   take(sent: Sent): void | Promise<void>
   /** Waits for what is under way. */

@@ -10,7 +10,7 @@ import { runJob, runProcess, together } from './runners'
 import type { Share } from './share'
 import { type StressSummary, summaryOf } from './summary'
 
-export interface StressParts {
+interface StressParts {
   /** the file of the program: processes and threads run it again */
   readonly script: string
   readonly cores?: CoreTable
@@ -21,19 +21,19 @@ export interface StressParts {
   /** where the progress bar goes */
   readonly terminal?: Terminal | undefined
   /** true: never work in the thread that serves others */
-  readonly aside?: boolean
+  readonly ownThread?: boolean
   readonly signal?: AbortSignal
 }
 
 export type StressOutcome = readonly [summary: StressSummary, fail: number]
 
 /** Runs until all packets are through or the signal ends it. Throws BAD_REQUEST, NOT_FOUND, INTERNAL. */
-export async function runStress(given: Partial<StressOptions>, parts: StressParts): Promise<StressOutcome> {
-  const requested = settle(given)
+export async function runStress(wanted: Partial<StressOptions>, parts: StressParts): Promise<StressOutcome> {
+  const requested = settle(wanted)
   const { cores = BUILT_IN_CORES, signal } = parts
   const core = activeCore(cores, requested.core_backend, parts.configured)
   // a gateway goes on working meanwhile
-  const own = parts.aside && requested.processes === 1 && requested.threads_per_process === null
+  const own = parts.ownThread && requested.processes === 1 && requested.threads_per_process === null
   const options = own ? { ...requested, threads_per_process: 1 } : requested
   if (requested.require_rust && core !== 'rscore') {
     const error = `rscore is required and ${core} is active; built in: ${namesOf(cores)}`

@@ -61,8 +61,8 @@ const boundsOf = (name: keyof typeof BOUNDS): { min: number; max: number } => ({
 })
 
 /** Fills in what is left out. Throws BAD_REQUEST, with the name and the range. */
-export function settle(given: Partial<StressOptions>): StressOptions {
-  const known = Object.entries(given).filter(([, value]) => value !== undefined)
+export function settle(requested: Partial<StressOptions>): StressOptions {
+  const known = Object.entries(requested).filter(([, value]) => value !== undefined)
   const out: StressOptions = { ...STRESS_DEFAULTS, ...Object.fromEntries(known) }
   for (const [name, [min, max]] of Object.entries(BOUNDS)) {
     const value = out[name as keyof typeof BOUNDS]

@@ -33,7 +33,7 @@ export interface Runner {
   stop(): void
 }
 
-export interface RunnerOptions {
+interface RunnerOptions {
   /** the file of the program */
   readonly script: string
   readonly cores?: CoreTable

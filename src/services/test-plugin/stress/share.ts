@@ -79,7 +79,7 @@ class Lane {
   }
 }
 
-export interface RunShare {
+interface RunShare {
   readonly cores?: CoreTable
   readonly signal?: AbortSignal
   /** packets done so far, about ten times a second */

@@ -75,8 +75,8 @@ export const OPS: Ops = {
   },
   compress: (lib, { fact, precision, use_ms, now }) => {
     const engine = new lib.Engine(null, { unitDialect: 'attribute', precision, clock: clockAt(now) })
-    const given = Object.fromEntries(Object.entries(fact).map(([k, v]) => [k, number(v)]))
-    return { text: engine.compress(given, use_ms) }
+    const fields = Object.fromEntries(Object.entries(fact).map(([k, v]) => [k, number(v)]))
+    return { text: engine.compress(fields, use_ms) }
   },
   decompress_text: (lib, { text, precision }) => ({
     fact: new lib.Engine(null, { unitDialect: 'attribute', precision }).decompress(text),

@@ -17,16 +17,16 @@ const record = (value: unknown): Record<string, unknown> => value as Record<stri
 
 /** The request of a case; one may describe its steps by a pattern instead of listing them. */
 export function requestOf({ op, in: input }: Case): Record<string, unknown> {
-  const { generator, ...rest } = input
+  const { generator, ...fields } = input
   if (!generator) return { op, ...input }
   const { count, input: pattern, strategy, then } = generator as Generator
   const made = Array.from({ length: count }, (_, k) => ({ input: pattern.replace('{i}', String(k)), strategy }))
-  return { op, ...rest, steps: [...made, ...then.map(text => ({ input: text, strategy: 'DIFF' }))] }
+  return { op, ...fields, steps: [...made, ...then.map(text => ({ input: text, strategy: 'DIFF' }))] }
 }
 
-function reduced(given: Case, answer: unknown): unknown {
+function reduced(vector: Case, answer: unknown): unknown {
   const packets = record(answer)?.packets
-  if (!given.in.generator || !Array.isArray(packets)) return answer
+  if (!vector.in.generator || !Array.isArray(packets)) return answer
   return { ...record(answer), packets_first3_and_last8: [...packets.slice(0, 3), ...packets.slice(-8)] }
 }
 
@@ -46,4 +46,4 @@ function matches(want: unknown, got: unknown): boolean {
 }
 
 /** True when the answer is what the case wants. */
-export const isRight = (given: Case, answer: unknown): boolean => matches(given.out, reduced(given, answer))
+export const isRight = (vector: Case, answer: unknown): boolean => matches(vector.out, reduced(vector, answer))

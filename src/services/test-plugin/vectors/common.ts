@@ -32,7 +32,7 @@ export interface Lib {
 export type Request = Record<string, any>
 export type Answer = Record<string, unknown>
 /** One operation: what it was asked → its answer. `dir`: an empty folder of its own. */
-export type Operation<L extends Lib = Lib> = (lib: L, request: Request, dir: string) => Answer
+type Operation<L extends Lib = Lib> = (lib: L, request: Request, dir: string) => Answer
 export type Ops<L extends Lib = Lib> = Record<string, Operation<L>>
 
 export const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')

@@ -14,9 +14,9 @@ export class ApiError extends Error {
   }
 }
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
-export interface CallOptions {
+interface CallOptions {
   body?: object
   signal?: AbortSignal
   timeoutMs?: number
@@ -45,7 +45,7 @@ export function onRefused(listener: () => void): void {
 }
 
 /** What went wrong, and why where the gateway knows it. */
-function told(body: Readonly<Record<string, unknown>>, status: number): string {
+function reasonOf(body: Readonly<Record<string, unknown>>, status: number): string {
   const parts = [body.error, body.reason].filter((text): text is string => typeof text === 'string' && text !== '')
   return parts.length > 0 ? parts.join(': ') : `the gateway answered ${status}`
 }
@@ -93,7 +93,7 @@ export async function failure(answer: Response, sent: string | null): Promise<Ap
   const body = await answer.json().catch(() => ({})) // an answer that is no JSON has no words of its own
   // an answer to an older token says nothing about the one in use
   if (answer.status === 401 && sent === token) for (const listener of refused) listener()
-  return new ApiError(answer.status, String(body.code ?? ''), told(body, answer.status), body)
+  return new ApiError(answer.status, String(body.code ?? ''), reasonOf(body, answer.status), body)
 }
 
 /** One request, its body included, within its time; resolves with the body of a success. */
@@ -104,7 +104,8 @@ export async function call<T>(method: Method, path: string, options: CallOptions
     const answer = await open(method, path, { ...options, signal })
     if (!answer.ok) throw await failure(answer, sent)
     const body = await read(answer, signal)
-    if (body.ok === false) throw new ApiError(answer.status, String(body.code ?? ''), told(body, answer.status), body)
+    if (body.ok === false)
+      throw new ApiError(answer.status, String(body.code ?? ''), reasonOf(body, answer.status), body)
     return body as T
   } finally {
     done()

@@ -2,7 +2,7 @@
 // The gateway checks again.
 import type { OptionField } from './types'
 
-export type Typed = { readonly value: unknown } | { readonly error: string }
+type Typed = { readonly value: unknown } | { readonly error: string }
 
 /** A saving's answer as the form takes it: what stays typed, what is wrong with it, and the refusals of no field. */
 export function afterSaving(

@@ -8,11 +8,11 @@ export interface Event {
 
 /** Text in any pieces → whole events. */
 export class EventParser {
-  #rest = ''
+  #pending = ''
 
   push(text: string): Event[] {
-    const blocks = (this.#rest + text).replaceAll('\r\n', '\n').split('\n\n')
-    this.#rest = blocks.pop()!
+    const blocks = (this.#pending + text).replaceAll('\r\n', '\n').split('\n\n')
+    this.#pending = blocks.pop()!
     return blocks.flatMap(parseBlock)
   }
 }
@@ -21,8 +21,8 @@ function parseBlock(block: string): Event[] {
   let name = 'message'
   const data: string[] = []
   for (const line of block.split('\n')) {
-    const [field, ...rest] = line.split(':')
-    const value = rest.join(':').replace(/^ /, '')
+    const [field, ...parts] = line.split(':')
+    const value = parts.join(':').replace(/^ /, '')
     if (field === 'event') name = value
     if (field === 'data') data.push(value)
   }

@@ -4,7 +4,7 @@ import { counted } from '../../../lib/counted'
 import { commandName, isData, isSecure } from '../../../wire/commands'
 import { crc8, crc16 } from '../../../wire/crc'
 
-export interface HexField {
+interface HexField {
   readonly name: string
   /** bytes [start, end) */
   readonly start: number
@@ -48,14 +48,14 @@ export function parts(bytes: Uint8Array): Parts {
   const name = commandName(cmd)
   const first: HexField = { name: 'CMD', start: 0, end: 1, text: `${hex2(cmd, 2)} ${name ?? 'unknown command'}` }
   if (isData(cmd)) return dataParts(bytes, cmd, first)
-  if (name === undefined) return { fields: [first, rest(bytes, 1)], problem: 'not a command of this protocol' }
+  if (name === undefined) return { fields: [first, remainder(bytes, 1)], problem: 'not a command of this protocol' }
   const fields = [first]
   if (bytes.length >= 3) fields.push({ name: 'SEQ', start: 1, end: 3, text: String(number(bytes, 1, 3)) })
   if (bytes.length > 3) fields.push({ name: 'DATA', start: 3, end: bytes.length, text: readable(bytes.subarray(3)) })
   return { fields, problem: bytes.length < 3 ? 'too short for a control packet' : '' }
 }
 
-const rest = (bytes: Uint8Array, start: number): HexField => ({
+const remainder = (bytes: Uint8Array, start: number): HexField => ({
   name: 'REST',
   start,
   end: bytes.length,
@@ -66,7 +66,7 @@ function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
   const routes = bytes[1] ?? 0
   const tid = 2 + 4 * routes
   const end = bytes.length - 3
-  if (end < tid + 7) return { fields: [first, rest(bytes, 1)], problem: 'shorter than its own header' }
+  if (end < tid + 7) return { fields: [first, remainder(bytes, 1)], problem: 'shorter than its own header' }
   const fields: HexField[] = [first, { name: 'ROUTES', start: 1, end: 2, text: String(routes) }]
   for (let k = 0; k < routes; k++) {
     const at = 2 + 4 * k
@@ -85,8 +85,8 @@ function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
   fields.push({ name: 'BODY', start: tid + 7, end, text: body.length === 0 ? 'empty' : shown })
   // the CRC-8 is that of the plain body, which an encrypted frame does not show
   const good8 = secret || crc8(body) === bytes[end]
-  const given = number(bytes, end + 1, end + 3)
-  const good16 = crc16(bytes, 0, end + 1) === given
+  const received = number(bytes, end + 1, end + 3)
+  const good16 = crc16(bytes, 0, end + 1) === received
   const word = (good: boolean): string => (good ? 'fits' : 'does not fit')
   fields.push({
     name: 'CRC8',
@@ -95,7 +95,13 @@ function dataParts(bytes: Uint8Array, cmd: number, first: HexField): Parts {
     text: `${hex2(bytes[end]!, 2)} ${secret ? '(of the plain body)' : word(good8)}`,
     bad: !good8,
   })
-  fields.push({ name: 'CRC16', start: end + 1, end: end + 3, text: `${hex2(given, 4)} ${word(good16)}`, bad: !good16 })
+  fields.push({
+    name: 'CRC16',
+    start: end + 1,
+    end: end + 3,
+    text: `${hex2(received, 4)} ${word(good16)}`,
+    bad: !good16,
+  })
   const problem = !good16 ? 'The packet is damaged: CRC-16 does not fit.' : !good8 ? 'The CRC-8 does not fit.' : ''
   return { fields, problem }
 }

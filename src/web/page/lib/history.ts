@@ -9,7 +9,7 @@ export interface Series {
   readonly v: number[]
 }
 
-export const seriesKey = (device: string, sensor: string): string => JSON.stringify([device, sensor])
+const seriesKey = (device: string, sensor: string): string => JSON.stringify([device, sensor])
 
 export class History {
   readonly #series = new Map<string, Series>()

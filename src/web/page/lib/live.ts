@@ -7,7 +7,7 @@ import { follow } from './events'
 import { History } from './history'
 import { type NamedLink, Newest, type Round } from './newest'
 import { Store } from './observable'
-import { awayPause, Meter } from './rates'
+import { Meter, retryDelayMs } from './rates'
 import { route, takeToken } from './route'
 import { admitted, ended, renew, session, signInByLink } from './session'
 import { suggestTheme } from './theme'
@@ -18,7 +18,7 @@ const EVENTS_AGAIN_MS = 15_000
 const DRAW_MS = 200
 const WHOLE_EVERY = 6
 
-export interface Live {
+interface Live {
   connection: 'opening' | 'up' | 'away'
   /** the words of the gateway, or that it was not reached */
   problem: string
@@ -119,7 +119,7 @@ function failed(thrown: unknown): void {
   if (status === 401) return
   failures++
   // spread, so that many open pages do not come back at once
-  const wait = awayPause(failures, Math.random())
+  const wait = retryDelayMs(failures, Math.random())
   const problem = status === 0 ? 'The gateway does not answer.' : `The gateway answers: ${message}.`
   live.patch({ connection: 'away', problem, retryAt: Date.now() + wait })
   plan(wait)
@@ -175,7 +175,7 @@ function stopStream(): void {
   live.patch({ streaming: false })
 }
 
-function rest(): void {
+function stopPolling(): void {
   round++
   clearTimeout(timer)
   stopStream()
@@ -183,7 +183,7 @@ function rest(): void {
 
 /** Asks now, whatever pause runs. */
 export function askNow(): void {
-  rest()
+  stopPolling()
   void poll()
 }
 
@@ -194,7 +194,7 @@ export function startLive(): void {
     renew().then(signedIn => (signedIn ? askNow() : ended()), failed)
   })
   document.addEventListener('visibilitychange', () => {
-    if (document.hidden) rest()
+    if (document.hidden) stopPolling()
     else if (session.value.state !== 'out') askNow()
   })
   addEventListener('online', () => {
@@ -204,7 +204,7 @@ export function startLive(): void {
   session.listen(() => {
     const next = session.value
     if (next.state === 'out' && state !== 'out') {
-      rest()
+      stopPolling()
       live.patch({ dashboard: null, connection: 'opening' })
       history.clear()
     }

@@ -7,10 +7,10 @@ const KEPT = 60
  * Ms until a gateway that is away is asked again: within two seconds for ten minutes, so that the page is back right after a
  * restart, then rarely. `random` (0..1) spreads many open pages.
  */
-export const awayPause = (failures: number, random: number): number =>
+export const retryDelayMs = (failures: number, random: number): number =>
   (failures <= 500 ? 800 : 10_000) * (1 + random / 2)
 
-export interface Rates {
+interface Rates {
   /** readings taken in */
   readings: number
   /** packets acknowledged by the upstream */

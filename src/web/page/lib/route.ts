@@ -2,12 +2,12 @@
 // so that back, forward, reload and a link that is passed on work.
 import { Store } from './observable'
 
-export interface Route {
+interface Route {
   readonly path: readonly string[]
   readonly values: Readonly<Record<string, string>>
 }
 
-export function parseHash(hash: string): Route {
+function parseHash(hash: string): Route {
   const [path = '', values = ''] = hash.replace(/^#\/?/, '').split('?', 2)
   return {
     path: path.split('/').filter(Boolean).map(plain),
@@ -25,8 +25,8 @@ function plain(part: string): string {
 }
 
 export const href = (path: readonly string[], values: Readonly<Record<string, string>> = {}): string => {
-  const given = Object.entries(values).filter(([, value]) => value !== '')
-  const tail = given.length > 0 ? `?${new URLSearchParams(given)}` : ''
+  const filled = Object.entries(values).filter(([, value]) => value !== '')
+  const tail = filled.length > 0 ? `?${new URLSearchParams(filled)}` : ''
   return `#/${path.map(encodeURIComponent).join('/')}${tail}`
 }
 
@@ -36,10 +36,10 @@ addEventListener('hashchange', () => route.set(parseHash(location.hash)))
 /** The token of a link that signs in (`#/?token=…`), taken out of the address so that it stays in no history. */
 export function takeToken(): string | undefined {
   const { path, values } = route.value
-  const { token, ...rest } = values
+  const { token, ...others } = values
   if (token === undefined) return undefined
-  history.replaceState(null, '', href(path, rest))
-  route.set({ path, values: rest })
+  history.replaceState(null, '', href(path, others))
+  route.set({ path, values: others })
   return token
 }
 

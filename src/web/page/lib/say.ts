@@ -2,7 +2,7 @@
 import { asApiError } from './api'
 import { Store } from './observable'
 
-export interface Said {
+interface Said {
   readonly text: string
   readonly bad: boolean
   /** tells two equal texts apart */

@@ -4,7 +4,7 @@ import { ApiError, asApiError, call, currentToken, get, useToken } from './api'
 import { Store } from './observable'
 import type { Role } from './types'
 
-export interface LoginSession {
+interface LoginSession {
   /** 'unknown' until the gateway has answered */
   state: 'unknown' | 'in' | 'out'
   role: Role
@@ -95,7 +95,7 @@ async function learnRole(): Promise<void> {
   }
 }
 
-export type Credentials = { token: string } | { username: string; password: string }
+type Credentials = { token: string } | { username: string; password: string }
 
 interface Opened {
   session: string

@@ -2,7 +2,7 @@
 // statistics the page makes of them. Pure.
 import type { Series } from './history'
 
-export interface Bucket {
+interface Bucket {
   /** UNIX seconds */
   readonly t: number
   readonly count: number

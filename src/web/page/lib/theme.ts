@@ -6,7 +6,7 @@ export type Theme = 'auto' | 'light' | 'dark'
 const KEY = 'os-node-theme'
 const THEMES: readonly Theme[] = ['auto', 'light', 'dark']
 
-export const isTheme = (text: unknown): text is Theme => THEMES.includes(text as Theme)
+const isTheme = (text: unknown): text is Theme => THEMES.includes(text as Theme)
 
 /** Storage can be forbidden by the browser; then the choice lasts until the page is left. */
 function kept(): Theme | null {
@@ -41,8 +41,6 @@ export function suggestTheme(wish: unknown): void {
 }
 
 const media = matchMedia('(prefers-color-scheme: dark)')
-
-export const isDark = (): boolean => theme.value === 'dark' || (theme.value === 'auto' && media.matches)
 
 /** Called when colours changed; returns how to stop. */
 export function onColours(listener: () => void): () => void {

@@ -8,12 +8,12 @@ import type { Resource } from '../lib/resource'
 
 export function Card({
   title,
-  aside,
+  corner,
   children,
   class: more = '',
 }: {
   title?: string
-  aside?: ComponentChildren
+  corner?: ComponentChildren
   children?: ComponentChildren
   class?: string
 }) {
@@ -22,7 +22,7 @@ export function Card({
       {title !== undefined && (
         <div class="card-head">
           <h2>{title}</h2>
-          {aside}
+          {corner}
         </div>
       )}
       {children}
@@ -42,7 +42,7 @@ export const Chip = ({ children }: { children: ComponentChildren }) => <span cla
 /** What a reader sees where nothing is, or something went wrong. */
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>
 
-export function troubleText(error: ApiError, what: string): string {
+function troubleText(error: ApiError, what: string): string {
   if (error.status === 0) return 'The gateway is not reachable. This part reloads automatically.'
   if (error.status === 404 && error.code === 'NOT_FOUND' && error.message === 'not found')
     return `This gateway does not offer ${what}.`

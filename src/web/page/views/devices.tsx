@@ -94,7 +94,7 @@ export function Devices() {
   ].sort((a, b) => b.seen - a.seen)
   const total = Math.max(list.data?.total ?? 0, rows.length)
   return (
-    <Card title="Devices" aside={<span class="quiet">{number(total)} in all</span>}>
+    <Card title="Devices" corner={<span class="quiet">{number(total)} in all</span>}>
       {list.error && <Trouble error={list.error} what="stored devices" />}
       {rows.length === 0 ? <Empty>No devices yet</Empty> : <Table rows={rows} />}
       {total > LIMIT && (

@@ -139,7 +139,7 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
       </p>
       <Card
         title={`${sensor} of ${device}`}
-        aside={<Choice label="Range" value={range} choices={NAMES} onChoose={next => setRange(next)} />}
+        corner={<Choice label="Range" value={range} choices={NAMES} onChoose={next => setRange(next)} />}
       >
         {!statistics ? (
           <Empty>{stored || error ? 'No values in this range' : 'Loading …'}</Empty>

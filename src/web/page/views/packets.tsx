@@ -130,7 +130,7 @@ function Stored({ values }: { values: Readonly<Record<string, string>> }) {
         </summary>
         <Filters values={values} />
       </details>
-      <Card title="Stored packets" aside={list.data && <span class="quiet">{number(list.data.total)} in all</span>}>
+      <Card title="Stored packets" corner={list.data && <span class="quiet">{number(list.data.total)} in all</span>}>
         <Loaded from={list} what="stored packets">
           {({ packets, total }) => (
             <>

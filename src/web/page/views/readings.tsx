@@ -31,7 +31,7 @@ interface Group {
 }
 
 /** Sources of one device that came the same way share a card; own sensors first, then by name. */
-export function groups(latest: readonly Latest[]): Group[] {
+function groups(latest: readonly Latest[]): Group[] {
   const found = new Map<string, Group>()
   for (const { device_id, medium, source_aid, t_raw, sensors } of latest) {
     const key = JSON.stringify([device_id, medium, source_aid])

@@ -89,11 +89,11 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
   const count = Object.keys(edits).length
 
   function edit(key: string, text: string | undefined): void {
-    const { [key]: _old, ...rest } = edits
+    const { [key]: _old, ...kept } = edits
     const { [key]: _error, ...others } = errors
     const typed = text === undefined ? undefined : typedValue(all.get(key)!, text)
     unsaved.set({
-      edits: text === undefined ? rest : { ...rest, [key]: text },
+      edits: text === undefined ? kept : { ...kept, [key]: text },
       errors: typed && 'error' in typed ? { ...others, [key]: typed.error } : others,
     })
   }

@@ -108,9 +108,9 @@ test('both spellings name the same verb', () => {
       ['tui', '--cmd', mode, '--', '--json'],
       ['tui', '--cmd', mode, '--json'],
     ]) {
-      const { verb, rest } = findVerb(VERBS, argv)
+      const { verb, args } = findVerb(VERBS, argv)
       assert.equal(verb.name, `tui ${mode}`)
-      assert.deepEqual(rest, ['--json'])
+      assert.deepEqual(args, ['--json'])
     }
   assert.equal(findVerb(VERBS, ['tui', '--cmd', 'nothing']).verb.name, 'tui interactive')
 })

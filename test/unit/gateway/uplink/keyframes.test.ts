@@ -44,7 +44,7 @@ test('a slow medium causes no storm: the wait begins when a frame has left, and 
     maxPackets: 8,
     nextSeq: () => 1,
     randomEpoch: () => 9,
-    leastPauseMs: 5000,
+    minRtoMs: 5000,
     backsOff: true,
     onAcked: () => undefined,
     onResend: () => new Uint8Array(20),

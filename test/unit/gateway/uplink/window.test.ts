@@ -6,8 +6,8 @@ test('the exchange over a slow medium waits for the longest frame and its answer
   const airtime = { of: (bytes: number) => bytes * 10, share: 0.01, waitMs: () => 0 }
   const lora = { medium: 'LORA', maxPacket: 255, airtime } as never
   assert.equal(answerMs(lora), 480)
-  const { leastPauseMs, backsOff, startPackets, maxPacket } = exchangeOver(lora, {})
-  assert.deepEqual([leastPauseMs, backsOff, startPackets, maxPacket], [2 * (2550 + 480), true, 32, 255])
+  const { minRtoMs, backsOff, startPackets, maxPacket } = exchangeOver(lora, {})
+  assert.deepEqual([minRtoMs, backsOff, startPackets, maxPacket], [2 * (2550 + 480), true, 32, 255])
   const udp = { medium: 'UDP', maxPacket: 1400 } as never
   assert.equal(answerMs(udp), 0)
   assert.deepEqual(exchangeOver(udp, {}), { maxPacket: 1400, maxPackets: 1024, startPackets: 32 })
