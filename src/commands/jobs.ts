@@ -16,7 +16,7 @@ import type { CommandContext } from './context'
 import { isOver, type Job, type JobLimits, type JobRequest, LIMITS, withoutPartialOutput } from './job'
 import { type CommandPlan, planOf } from './plan'
 import { roleOf } from './roles'
-import { type AnyVerb, failureOf, type Paint, resultText } from './verb'
+import { type AnyVerb, failureOf, PLAIN, resultText } from './verb'
 
 export { briefJob, type Job, type JobLimits, type JobRequest, type JobStatus } from './job'
 
@@ -38,9 +38,6 @@ interface Entry {
   settle: () => void
   readonly settled: Promise<void>
 }
-
-const plain = (text: string): string => text
-const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
 
 const errorText = (message: string, hint: string): string => `os-node: ${message}\n${hint ? `  ${hint}\n` : ''}`
 

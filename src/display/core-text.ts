@@ -2,12 +2,8 @@
 // data is not of the known shape (a library node knows less) is shown as any other.
 import { duration, readingText } from '../units/display'
 import { cellText, rowsText, textOf } from './formats'
-import type { Plain } from './plain'
+import { type Dict, isDict, type Plain } from './plain'
 
-type Dict = { readonly [key: string]: Plain }
-
-const isDict = (value: Plain | undefined): value is Dict =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const dict = (value: Plain | undefined): Dict => (isDict(value) ? value : {})
 const rows = (value: Plain | undefined): Dict[] => (Array.isArray(value) ? value.filter(isDict) : [])
 const onOff = (value: Plain | undefined): string => (value === true ? 'on' : 'off')
