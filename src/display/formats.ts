@@ -95,6 +95,10 @@ function pairs(data: Dict): string[] {
   )
 }
 
+/** What a list or a dict holds; the items of a list are numbered from 1. */
+const entriesOf = (data: Plain): [string, Plain][] =>
+  Array.isArray(data) ? data.map((item, k) => [String(k + 1), item]) : Object.entries(data as Dict)
+
 /** For terminals: names and values aligned, lists of rows as columns. */
 export const textOf = (data: Plain): string => lines(data).join('\n')
 
@@ -103,9 +107,7 @@ export const treeText = (data: Plain): string => branches(data, '').join('\n')
 
 function branches(data: Plain, indent: string): string[] {
   if (isSimple(data)) return [`${indent}${cellText(data)}`]
-  const entries: [string, Plain][] = Array.isArray(data)
-    ? data.map((item, k) => [String(k + 1), item])
-    : Object.entries(data as Dict)
+  const entries = entriesOf(data)
   return entries.flatMap(([key, value], k) => {
     const last = k === entries.length - 1
     const head = `${indent}${last ? '└─ ' : '├─ '}${visible(key)}`
@@ -140,10 +142,7 @@ export function htmlOf(data: Plain): string {
     return `<table class="display"><thead><tr>${head}</tr></thead><tbody>${body.join('')}</tbody></table>`
   }
   if (isSimple(data)) return `<p class="display">${escapeHtml(cellText(data))}</p>`
-  const entries: [string, Plain][] = Array.isArray(data)
-    ? data.map((item, k) => [String(k + 1), item])
-    : Object.entries(data as Dict)
-  const body = entries.map(
+  const body = entriesOf(data).map(
     ([key, value]) => `<tr><th scope="row">${escapeHtml(key)}</th><td>${cellHtml(value)}</td></tr>`,
   )
   return `<table class="display"><tbody>${body.join('')}</tbody></table>`
