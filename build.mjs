@@ -6,8 +6,9 @@
 //   --tests     also bundles test/**/*.test.ts to .build/test; --tests=TEXT those with TEXT in their path
 //   --no-types  skips the type files          --quiet    prints nothing          --any-size  has no limit of bytes (mutants)
 //   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts)
-// The addon is compiled to dist/native where a C compiler is: `--native` only that, `--arch=arm64,arm` for other processors
-// too, `--sanitize` only a build with address and undefined-behaviour sanitizers, whose folder it prints.
+//   --release   ends with an error where a processor has no compiler here
+// The addon is compiled to dist/native, and into the bundle, for each processor that has a compiler here: `--native` only that,
+// `--sanitize` only a build with address and undefined-behaviour sanitizers, whose folder it prints.
 //
 // Nothing here but the check of Node's version is imported before that has passed, and an old Node can read this file.
 import './src/build/node-version.cjs'

@@ -38,5 +38,10 @@ declare module 'sql-worker' {
   const packed: string
   export default packed
 }
+/** The addon for each platform the build had a compiler for; see src/native/carried.ts */
+declare module 'native-addons' {
+  const addons: Readonly<Record<string, { sha256: string; packed: string }>>
+  export default addons
+}
 /** `import()` in the bundle: the launcher's own, since bytecode of V8 has lost it. */
 declare const __importModule: ((url: string) => Promise<unknown>) | undefined

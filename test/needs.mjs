@@ -33,11 +33,12 @@ const NEEDS = {
   modbus: debian('libmodbus-dev', '/usr/include/modbus/modbus.h'),
   chromium: debian('chromium', '/usr/bin/chromium'),
   boards: debian(
-    'gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf libc6-dev-arm64-cross libc6-dev-armhf-cross libstdc++6-arm64-cross libstdc++6-armhf-cross qemu-user-static',
+    'gcc-aarch64-linux-gnu gcc-arm-linux-gnueabihf libc6-dev-arm64-cross libc6-dev-armhf-cross libstdc++6-arm64-cross libstdc++6-armhf-cross qemu-user-static mmdebstrap debian-archive-keyring',
     'aarch64-linux-gnu-gcc',
     'arm-linux-gnueabihf-gcc',
     'qemu-aarch64-static',
     'qemu-arm-static',
+    'mmdebstrap',
     '/usr/aarch64-linux-gnu/include/stdio.h',
     '/usr/arm-linux-gnueabihf/include/stdio.h',
     '/usr/aarch64-linux-gnu/lib/libstdc++.so.6',

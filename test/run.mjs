@@ -13,7 +13,7 @@
 //
 // One queue over all groups, the longest file first (test/times.json has the seconds and the share of a processor of files
 // that take over two seconds; `--times` writes it anew). Most files wait more than they work: another one starts each time
-// that a third of a processor was idle. A file that passes is one line; one that fails is printed in full.
+// that a fifth of a processor was idle. A file that passes is one line; one that fails is printed in full.
 // Other forms: --install only installs the Debian packages of every test and ends.
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -266,7 +266,7 @@ function processorTime() {
   return { idle, all }
 }
 
-/** Runs the queue: as many files as processors, and one more each time that a third of a processor was idle. */
+/** Runs the queue: as many files as processors, and one more each time that a fifth of a processor was idle. */
 function run(done) {
   const startable = ([file]) =>
     [...running.keys()].filter(other => groupOf(other) === groupOf(file)).length < GROUPS[groupOf(file)]
@@ -280,7 +280,7 @@ function run(done) {
     const now = processorTime()
     const idle = (CORES * (now.idle - before.idle)) / (now.all - before.all)
     before = now
-    if (idle >= 0.3 && running.size < MOST) startNext()
+    if (idle >= 0.2 && running.size < MOST) startNext()
   }, 500)
   const next = () => {
     while (running.size < CORES && startNext()) {}

@@ -36,13 +36,14 @@ declare module '@stoprocent/noble/lib/noble.js' {
 declare module '@stoprocent/noble/lib/hci-socket/bindings.js' {
   import type { EventEmitter } from 'node:events'
   export interface Hci extends EventEmitter {
-    _socket: EventEmitter
+    _socket: EventEmitter & { stop(): void }
     onSocketData(data: Buffer): void
     reset(): void
     _aclConnections: Map<number, unknown>
   }
   export default class Bindings extends EventEmitter {
-    constructor(options: { deviceId: number; extended: boolean })
+    /** `hciDriver` is handed to loadDriver of the socket's package, which this build replaces */
+    constructor(options: { deviceId: number; extended: boolean; hciDriver: new () => EventEmitter })
     _hci: Hci | null
     _sigIntHandler: () => void
     _isScanning: boolean

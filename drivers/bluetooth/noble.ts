@@ -3,10 +3,10 @@
 //   from the socket's parser as they are, also because it merges the reports of one device;
 // - it ends the process at SIGINT: the gateway's own stop does that;
 // - bytes of a peer that its parser does not expect throw out of a socket event: they are counted instead;
-// - its socket closes a descriptor twice, the second time when it is collected: so it never is.
+// - its native socket blocks and closes descriptors of others: hci-socket.ts is in its place.
 // The package's version is pinned, since this uses its private fields; one that is missing is NO_DRIVER (checkLibrary).
 //
-// What fails: package or native part missing (NO_DRIVER), adapter missing, off or not allowed (machine.ts), adapter gone
+// What fails: the package missing (NO_DRIVER) or the addon (E_NO_ADDON), adapter missing, off or not allowed (machine.ts), adapter gone
 // (lost within a second, the library asks that often), a peer that does not answer (deadline on every step).
 /// <reference path="./library.d.ts" />
 
@@ -18,24 +18,15 @@ import { asOsError, OsError } from '../../src/lib/errors'
 import { type Files, realFiles } from '../../src/lib/files'
 import type { Logger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/lib/timers'
+import { HciSocket } from './hci-socket'
 import { adapterTrouble } from './machine'
 import { checkLibrary, connectStream } from './noble-connect'
 import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
-
-/** until the library gives the kernel's way of connecting up for its own, by this variable; its two seconds block everything */
-const KERNEL_WAY = 'BLUETOOTH_HCI_L2CAP_CONNECT_TIMEOUT_MS'
-const KERNEL_WAY_MS = 20
 
 const POWER_ON_MS = 5000
 const STEP_MS = 3000
 /** what HCI says where a strength is not known */
 const NO_RSSI = 127
-
-/**
- * Sockets that were closed, for ever: the library's destructor closes the number of its descriptor once more, which by then is
- * another's. A few hundred bytes for each opening.
- */
-const closed = new Set<unknown>()
 
 interface Library {
   Noble: typeof Noble
@@ -51,7 +42,6 @@ const missing = (cause: unknown): never => {
 
 /** Each import with its own catch: only so is the build without the package no error. */
 async function load(): Promise<Library> {
-  process.env[KERNEL_WAY] ??= String(KERNEL_WAY_MS)
   const [noble, bindings] = await Promise.all([
     import('@stoprocent/noble/lib/noble.js').catch(missing),
     import('@stoprocent/noble/lib/hci-socket/bindings.js').catch(missing),
@@ -93,7 +83,7 @@ export class NobleRadio implements Radio {
     if (trouble) throw trouble
     const library = await load()
     if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
-    this.#bindings = new library.Bindings({ deviceId: Number(adapter.slice(3)), extended })
+    this.#bindings = new library.Bindings({ deviceId: Number(adapter.slice(3)), extended, hciDriver: HciSocket })
     this.#noble = new library.Noble(this.#bindings)
     this.#noble.removeAllListeners('warning')
     this.#noble.on('warning', text => this.#options.logger.debug(`noble: ${text}`))
@@ -121,7 +111,7 @@ export class NobleRadio implements Radio {
     noble.removeAllListeners()
     if (!hci) return
     hci._socket.removeAllListeners()
-    closed.add(hci._socket)
+    hci._socket.stop()
   }
 
   async #poweredOn(noble: Noble): Promise<void> {

@@ -78,5 +78,6 @@ NAPI_MODULE_INIT() {
     addon_can(env, exports);
     addon_can_isotp(env, exports);
     addon_can_link(env, exports);
+    addon_hci(env, exports);
     return exports;
 }

@@ -42,5 +42,6 @@ void addon_memory(napi_env env, napi_value exports);
 void addon_can(napi_env env, napi_value exports);
 void addon_can_isotp(napi_env env, napi_value exports);
 void addon_can_link(napi_env env, napi_value exports);
+void addon_hci(napi_env env, napi_value exports);
 
 #endif

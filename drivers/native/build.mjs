@@ -1,9 +1,10 @@
-// Compiles the addon with the C compiler that is there: one file per platform, cached under .build/native by a stamp of
-// everything it is made of, copied to dist/native/<platform>-<arch>/os_node.node. Without a compiler nothing is built, and
-// the program works without the addon. Cross compilers of Debian (gcc-aarch64-linux-gnu, gcc-arm-linux-gnueabihf) are taken
-// for the other boards' processors.
-import { spawnSync } from 'node:child_process'
+// Compiles the addon for the processors that this machine has a compiler for: its own, and Debian's cross compilers for the
+// others. One file per platform, cached under .build/native by a stamp of everything it is made of, copied to
+// dist/native/<platform>-<arch>/os_node.node. A processor without a compiler is left out, and the program works without the
+// addon there.
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -35,9 +36,14 @@ const SANITIZE = [
   '-Wextra',
   '-Werror',
 ].concat('-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer', NODELETE)
-const CROSS = { arm64: 'aarch64-linux-gnu-gcc', arm: 'arm-linux-gnueabihf-gcc', x64: 'x86_64-linux-gnu-gcc' }
+/** Every processor that os-node is for: Debian's compiler for it, and the package that brings it where it is not the machine's own. */
+const PROCESSORS = {
+  x64: ['x86_64-linux-gnu-gcc', 'gcc-x86-64-linux-gnu'],
+  arm64: ['aarch64-linux-gnu-gcc', 'gcc-aarch64-linux-gnu'],
+  arm: ['arm-linux-gnueabihf-gcc', 'gcc-arm-linux-gnueabihf'],
+}
 
-const compilerOf = arch => (arch === process.arch ? (process.env.CC ?? 'cc') : CROSS[arch])
+const compilerOf = arch => (arch === process.arch ? (process.env.CC ?? 'cc') : PROCESSORS[arch]?.[0])
 const versionOf = cc => {
   const { status, stdout } = spawnSync(cc, ['--version'], { encoding: 'utf8' })
   return status === 0 ? stdout.split('\n')[0] : undefined
@@ -50,10 +56,10 @@ function compiles(cc) {
 }
 
 /**
- * Builds for `arch` (x64, arm64, arm; this machine's by default) and returns where the file is, or why there is none.
- * `root` is the project's folder. Throws when the C code does not compile.
+ * Builds for `arch` (x64, arm64, arm; this machine's by default) and answers with where the file is, or why there is none.
+ * `root` is the project's folder. Rejects when the C code does not compile.
  */
-export function buildAddon(root, { arch = process.arch, sanitize = false, say = () => undefined } = {}) {
+export async function buildAddon(root, { arch = process.arch, sanitize = false, say = () => undefined } = {}) {
   if (process.platform !== 'linux') return { why: 'the addon is for Linux' }
   const cc = compilerOf(arch)
   const compiler = cc && versionOf(cc)
@@ -72,25 +78,40 @@ export function buildAddon(root, { arch = process.arch, sanitize = false, say = 
   mkdirSync(dir, { recursive: true })
   const files = sources.filter(name => name.endsWith('.c')).map(name => join(here, name))
   const fresh = `${path}.${process.pid}`
-  const run = spawnSync(cc, [...flags, '-o', fresh, ...files], { encoding: 'utf8' })
-  if (run.status !== 0 && !compiles(cc)) return { why: `${cc} finds no C headers: apt-get install libc6-dev` }
-  process.stderr.write(run.stderr)
-  if (run.status !== 0) throw new Error(`E_ADDON: ${cc} could not compile drivers/native`)
+  const run = spawn(cc, [...flags, '-o', fresh, ...files], { stdio: ['ignore', 'ignore', 'pipe'] })
+  let errors = ''
+  run.stderr.setEncoding('utf8').on('data', text => {
+    errors += text
+  })
+  const [status] = await once(run, 'close')
+  if (status !== 0 && !compiles(cc)) return { why: `${cc} finds no C headers: apt-get install libc6-dev` }
+  process.stderr.write(errors)
+  if (status !== 0) throw new Error(`E_ADDON: ${cc} could not compile drivers/native`)
   renameSync(fresh, path) // a process that has the old file loaded keeps it
   writeFileSync(join(dir, 'stamp'), digest)
   say(`${cc}: addon for linux-${arch}${sanitize ? ', with sanitizers' : ''}`)
   return { path, dir }
 }
 
-/** Builds for each of `archs` and lays the files beside the bundle. One line for each that cannot be had. */
-export function installAddon(root, { archs = [process.arch], say = () => undefined } = {}) {
-  for (const arch of archs) {
-    const { path, why } = buildAddon(root, { arch, say })
-    if (!path) {
-      say(`no addon for ${process.platform}-${arch}: ${why}; everything else works without it`)
-      continue
-    }
-    const dir = join(root, 'dist/native', `linux-${arch}`)
+/** Builds for every processor, and says in one line which had to be left out: platform → file. */
+export async function buildAddons(root, say = () => undefined) {
+  const built = new Map()
+  const left = []
+  await Promise.all(
+    Object.entries(PROCESSORS).map(async ([arch, [, debian]]) => {
+      const { path, why } = await buildAddon(root, { arch, say })
+      if (path) built.set(`linux-${arch}`, path)
+      else left.push(arch === process.arch ? `linux-${arch} (${why})` : `linux-${arch} (apt-get install ${debian})`)
+    }),
+  )
+  if (left.length > 0) say(`no addon for ${left.sort().join(', ')}; everything else works there without it`)
+  return new Map([...built].sort())
+}
+
+/** Lays the files beside the bundle. */
+export function installAddons(root, built) {
+  for (const [platform, path] of built) {
+    const dir = join(root, 'dist/native', platform)
     mkdirSync(dir, { recursive: true })
     const fresh = join(dir, `os_node.node.${process.pid}`)
     copyFileSync(path, fresh)

@@ -44,16 +44,10 @@ async function kernelDirection(options: Rs485Options, port: OpenPort): Promise<v
   } catch (cause) {
     const { code, message } = asOsError(cause)
     if (code === 'TIMEOUT') throw cause
-    const why =
-      code === 'E_NO_ADDON' ? 'the native addon is missing, which tells it to' : `its driver cannot (${message})`
-    throw new OsError(
-      code === 'E_NO_ADDON' ? code : 'UNSUPPORTED',
-      `${port.path} does not switch the direction: ${why}`,
-      {
-        cause,
-        hint: 'give direction "auto_hardware" if the adapter switches by itself, else use another port',
-      },
-    )
+    throw new OsError('UNSUPPORTED', `${port.path} does not switch the direction: its driver cannot (${message})`, {
+      cause,
+      hint: 'give direction "auto_hardware" if the adapter switches by itself, else use another port',
+    })
   }
 }
 

@@ -22,17 +22,7 @@ const groupOf = (path: string): string => {
   }
 }
 
-/** The package serialport tells the system's errors in words only (`Error: Permission denied, cannot open /dev/ttyUSB0`). */
-const WORDS: readonly (readonly [RegExp, string])[] = [
-  [/permission denied/i, 'EACCES'],
-  [/cannot lock|busy|temporarily unavailable/i, 'EBUSY'],
-  [/no such (file|device)/i, 'ENOENT'],
-  [/inappropriate ioctl|not a typewriter/i, 'ENOTTY'],
-  [/baud rate/i, 'EINVAL'],
-  [/input\/output error/i, 'EIO'],
-]
-
-/** What an error of opening means: of the addon, or of the package. */
+/** What an error of opening means. */
 export function openError(error: unknown, path: string): OsError {
   const { message, code, details } = asOsError(error)
   if (code === 'TIMEOUT')
@@ -41,8 +31,7 @@ export function openError(error: unknown, path: string): OsError {
       hint: 'unplug the adapter and plug it in again; the last lines of dmesg may tell what is wrong',
     })
   if (code === 'CONFIG_INVALID') return error as OsError
-  const errno = details['errno'] ?? (error instanceof OsError ? '' : WORDS.find(([words]) => words.test(message))?.[1])
-  switch (errno) {
+  switch (details['errno'] ?? '') {
     case 'EACCES':
     case 'EPERM': {
       const group = groupOf(path)

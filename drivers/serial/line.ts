@@ -139,13 +139,9 @@ export class SerialLine implements Line {
     this.#openedAt = this.#context.clock.mono()
     this.#freshUntil = 0
     this.#remember(path, usb)
-    const { baudrate, checksBytes } = shared.port!
-    const wrong: string[] = []
+    const { baudrate } = shared.port!
     if (!VIRTUAL.test(path) && Math.abs(baudrate - this.settings.baudrate) > OFF_BY * this.settings.baudrate)
-      wrong.push(`${path} runs at ${baudrate} baud, not at ${this.settings.baudrate}`)
-    if (!checksBytes && this.settings.parity !== 'none')
-      wrong.push(`${path}: parity is sent but not checked, since the native addon is missing`)
-    if (wrong.length > 0) events.degraded(wrong.join('; '))
+      events.degraded(`${path} runs at ${baudrate} baud, not at ${this.settings.baudrate}`)
   }
 
   async close(): Promise<void> {

@@ -8,10 +8,8 @@ import { readSync, writeSync } from 'node:fs'
 import type { Clock } from '../../src/lib/clock'
 import { errno, OsError } from '../../src/lib/errors'
 import type { Timers } from '../../src/lib/timers'
-import { nativeOrNull } from '../../src/native'
 import type { NativeThread } from '../../src/native/native-thread'
-import { type OpenTty, TtyPort } from '../../src/native/tty'
-import { PackagePort } from './binding'
+import { TtyPort } from '../../src/native/tty'
 import { lostReason, openError } from './errors'
 import { type MarkedBytes, MarkReader } from './parity-marks'
 import { characterMs, type SerialSettings } from './serial-options'
@@ -43,9 +41,9 @@ const openings = new Set<string>()
 
 export class OpenPort {
   readonly path: string
-  readonly #tty: OpenTty
+  readonly #tty: TtyPort
   readonly #events: PortEvents
-  readonly #bytes: { push(chunk: Uint8Array): void }
+  readonly #bytes: MarkReader
   readonly #clock: Clock
   readonly #timers: Timers
   readonly #settings: SerialSettings
@@ -63,7 +61,7 @@ export class OpenPort {
 
   private constructor(
     path: string,
-    tty: OpenTty,
+    tty: TtyPort,
     settings: SerialSettings,
     events: PortEvents,
     parts: { clock: Clock; timers: Timers },
@@ -72,7 +70,7 @@ export class OpenPort {
     this.#tty = tty
     this.#settings = settings
     this.#events = events
-    this.#bytes = tty.marked ? new MarkReader(events) : { push: chunk => events.data(chunk) }
+    this.#bytes = new MarkReader(events)
     this.#clock = parts.clock
     this.#timers = parts.timers
     this.#characterMs = characterMs(settings)
@@ -80,7 +78,7 @@ export class OpenPort {
   }
 
   /**
-   * Opens with an exclusive lock. Rejects with NO_ACCESS, PORT_BUSY, CONFIG_INVALID, LINK_DOWN, NO_DRIVER; TIMEOUT when the
+   * Opens with an exclusive lock. Rejects with NO_ACCESS, PORT_BUSY, CONFIG_INVALID, LINK_DOWN, E_NO_ADDON; TIMEOUT when the
    * driver does not answer, and BUS_STUCK until it does.
    */
   static async open(
@@ -92,7 +90,7 @@ export class OpenPort {
     if (openings.has(path)) throw new OsError('LINK_DOWN', `${path} is still being opened or closed`)
     openings.add(path)
     try {
-      const tty = await (nativeOrNull() ? TtyPort : PackagePort).open(path, settings)
+      const tty = await TtyPort.open(path, settings)
       try {
         return new OpenPort(path, tty, settings, events, parts)
       } catch (error) {
@@ -111,12 +109,7 @@ export class OpenPort {
     return this.#tty.baudrate
   }
 
-  /** bytes with a wrong parity or stop bit are known (Line.onData) */
-  get checksBytes(): boolean {
-    return this.#tty.marked
-  }
-
-  /** For calls that tell the driver more (RS485). Throws E_NO_ADDON. */
+  /** For calls that tell the driver more (RS485). */
   get bus(): NativeThread {
     return this.#tty.bus
   }

@@ -16,8 +16,7 @@ import {
 import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
-import { buildAddon, installAddon } from '../../drivers/native/build.mjs'
-import { installPrebuilt, prebuiltPackages } from '../../drivers/native/prebuilt.mjs'
+import { buildAddon, buildAddons, installAddons } from '../../drivers/native/build.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
 import { bundledPackages, writeBill } from './bill.mjs'
@@ -30,7 +29,7 @@ const flags = new Set(process.argv.slice(2))
 const say = text => flags.has('--quiet') || console.error(text)
 const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
 /** bytes of dist/os-node.js, of which every gateway reads each at every start */
-const LIMIT = 1_800_000
+const LIMIT = 1_870_000
 const version = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version
 
 /** The file packed; packing takes seconds, so what was packed before is taken from .build. */
@@ -151,6 +150,17 @@ function behindLauncher(file) {
   )
 }
 
+/** The addon of every platform, for a bundle that lies alone. */
+function carriedAddons(built, to) {
+  const carried = Object.fromEntries(
+    [...built].map(([platform, path]) => {
+      const sha256 = createHash('sha256').update(readFileSync(path)).digest('hex')
+      return [platform, { sha256, packed: packedText(path) }]
+    }),
+  )
+  writeFileSync(to, JSON.stringify(carried))
+}
+
 /** What the plugin test_plugin carries inside the program: vectors, and the list of what the tests name. */
 async function selfTest(esbuild, common) {
   const { 'self-test-vectors': vectors, 'self-test-audit': list } = common.alias
@@ -164,6 +174,7 @@ const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 
 async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
+  const addons = buildAddons(root, say)
   const packages = new Set()
   const counted = bundledPackages(packages)
   await pageAssets(esbuild, [counted])
@@ -185,10 +196,15 @@ async function bundle({ tests = false, types = true } = {}) {
       'self-test-vectors': join(root, '.build/vectors.b64'),
       'self-test-audit': join(root, '.build/audit.b64'),
       'sql-worker': join(root, '.build/sql-worker.b64'),
+      'native-addons': join(root, '.build/addons.json'),
     },
-    plugins: [ascii, packed, pageText, kernelHciOnly],
+    plugins: [ascii, packed, pageText, ownHciSocket],
     logLevel: 'warning',
   }
+  const built = await addons
+  if (flags.has('--release') && built.size < 3)
+    throw new Error('E_RELEASE: a release carries the addon for every processor; install the compilers named above')
+  carriedAddons(built, common.alias['native-addons'])
   await sqlWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
   await selfTest(esbuild, common)
   rmSync(join(root, 'dist'), { recursive: true, force: true })
@@ -197,8 +213,7 @@ async function bundle({ tests = false, types = true } = {}) {
   const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
   const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
   const typed = types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes()
-  const prebuilt = new Map()
-  const bare = { ...common, plugins: [...common.plugins, counted, prebuiltPackages(prebuilt)] }
+  const bare = { ...common, plugins: [...common.plugins, counted] }
   await esbuild.build({
     ...bare,
     define: { ...bare.define, __SELF_TEST_FILE__: 'true' },
@@ -221,12 +236,11 @@ async function bundle({ tests = false, types = true } = {}) {
   await esbuild.build(selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, version }))
   behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
-  addon()
+  installAddons(root, built)
   const quic = quicLibrary()
-  installPrebuilt(prebuilt, join(root, 'dist'), say)
   writeManifest(root, version)
   // SQLite's WebAssembly goes into the worker's pack without esbuild
-  const beside = [dirname(dirname(SQL_WASM)), ...quic, ...prebuilt.values()]
+  const beside = [dirname(dirname(SQL_WASM)), ...quic]
   writeBill(root, { folders: [...packages, ...beside], version, builtAt })
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
@@ -256,16 +270,6 @@ async function bundle({ tests = false, types = true } = {}) {
   return size
 }
 
-/** The addon beside the bundle, for this processor and those of `--arch=`. */
-function addon() {
-  const others =
-    process.argv
-      .find(arg => arg.startsWith('--arch='))
-      ?.slice('--arch='.length)
-      .split(',') ?? []
-  installAddon(root, { archs: [process.arch, ...others.filter(arch => arch !== process.arch)], say })
-}
-
 /** The QUIC library of each platform that has a package, beside the bundle; without one QUIC links say so. Their folders. */
 function quicLibrary() {
   const packages = join(root, 'node_modules/@infisical')
@@ -279,8 +283,8 @@ function quicLibrary() {
 }
 
 /** The sanitizer build; its folder goes to stdout (OS_NODE_ADDON_DIR). */
-function sanitized() {
-  const { dir, why } = buildAddon(root, { sanitize: true, say })
+async function sanitized() {
+  const { dir, why } = await buildAddon(root, { sanitize: true, say })
   if (!dir) {
     console.error(`E_ADDON: ${why}`)
     process.exit(1)
@@ -289,15 +293,14 @@ function sanitized() {
 }
 
 /**
- * Bluetooth goes through the kernel: the drivers for HCI over USB and serial lines, and what they bring, stay out. So do the
- * tables of English names for services and characteristics, which are not used here.
+ * Bluetooth goes through the addon: the library's own socket stays out, and the driver that it is asked for is the class that
+ * drivers/bluetooth hands over. So do the tables of English names for services and characteristics, which are not used here.
  */
-const kernelHciOnly = {
-  name: 'kernel-hci-only',
+const ownHciSocket = {
+  name: 'own-hci-socket',
   setup(build) {
-    build.onResolve({ filter: /^\.\/lib\/(uart|usb)\.js$/ }, ({ resolveDir }) =>
-      resolveDir.endsWith('bluetooth-hci-socket') ? { path: join(resolveDir, 'lib/unsupported.js') } : undefined,
-    )
+    build.onResolve({ filter: /^@stoprocent\/bluetooth-hci-socket$/ }, () => ({ path: 'driver', namespace: 'hci' }))
+    build.onLoad({ filter: /.*/, namespace: 'hci' }, () => ({ contents: 'exports.loadDriver = driver => driver' }))
     build.onLoad({ filter: /[\\/]noble[\\/]lib[\\/](characteristics|descriptors|services)\.json$/ }, () => ({
       contents: '{}',
       loader: 'json',
@@ -356,9 +359,9 @@ export async function main() {
   if (start || flags.has('--install')) install(root, { parts: start, say })
   if (flags.has('--generate')) await generate()
   else if (flags.has('--native')) {
-    addon()
+    installAddons(root, await buildAddons(root, say))
     writeManifest(root, version)
-  } else if (flags.has('--sanitize')) sanitized()
+  } else if (flags.has('--sanitize')) await sanitized()
   else {
     const some = process.argv.find(arg => arg.startsWith('--tests='))?.slice('--tests='.length)
     await bundle({ tests: some || flags.has('--tests'), types: !start && !flags.has('--no-types') })

@@ -14,7 +14,6 @@ const PARTS = [
   'node-api-headers',
   'polka',
   'preact',
-  'serialport',
   'sql.js',
   'uplot',
   'uqr',

@@ -24,6 +24,7 @@ import { asOsError, errorJson, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
 import { mapStacks } from '../lib/stacks'
+import { unpackInto } from '../native'
 import { ask, type GatewayAnswer, waitForGateway } from './client'
 import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
 import { readSecret } from './secret'
@@ -127,6 +128,7 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
     tolerant: verb.tolerant === true,
     ...(deps.fragments && { fragments: deps.fragments }),
   })
+  unpackInto(config.dataDir)
   const read = deps.read ?? (async path => readFileSync(path === '-' ? '/dev/stdin' : path, 'utf8'))
   const secret = deps.secret ?? (what => readSecret(what, process.stdin, stderr))
   const warn = (text: string): void => logger.warn(text)

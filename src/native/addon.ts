@@ -104,8 +104,16 @@ export interface GpioAddon {
   close(descriptor: Descriptor): number
 }
 
+/** What C exports for Bluetooth adapters: a number less than zero is minus errno. */
+export interface HciAddon extends SocketAddon {
+  openHci(device: number, channel: number): Descriptor | number
+  hciInfo(socket: Descriptor, device: number, address: Uint8Array): number
+  hciFilter(socket: Descriptor, filter: Uint8Array): number
+  holdLe(adapter: Uint8Array, peer: Uint8Array, peerType: number): Descriptor | number
+}
+
 /** What C exports: every function returns a number, less than zero is minus errno. */
-export interface Addon extends SocketAddon, BusAddon, CanAddon, GpioAddon {
+export interface Addon extends SocketAddon, BusAddon, CanAddon, GpioAddon, HciAddon {
   sendUnixDatagram(path: string, bytes: Uint8Array): number
   ntpState(out: Float64Array): number
   limitMalloc(arenas: number, keptBytes: number): number

@@ -1,14 +1,16 @@
-// The addon of drivers/native: found beside the bundle, loaded on first use, typed. What fails: no addon for this platform,
-// none was built (no compiler), or it does not load here: every call throws E_NO_ADDON with the reason, and a caller that can do
-// without asks nativeOrNull(). OS_NODE_NO_ADDON=1 makes it absent, OS_NODE_ADDON_DIR names another folder than dist/native
-// (both are for tests; the sanitizer build is loaded that way).
+// The addon of drivers/native: the file beside the bundle, else the one inside it (carried.ts); loaded on first use, typed. What
+// fails: no addon for this platform, none was built (no compiler), or it does not load here: every call throws E_NO_ADDON with
+// the reason, and a caller that can do without asks nativeOrNull(). OS_NODE_NO_ADDON=1 makes it absent, OS_NODE_ADDON_DIR names
+// another folder than dist/native (both are for tests; the sanitizer build is loaded that way).
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
-import type { Addon, BusAddon, CanAddon, GpioAddon } from './addon'
+import type { Addon, BusAddon, CanAddon, GpioAddon, HciAddon } from './addon'
+import { carriedFor, loadCarried, noexecMount } from './carried'
 import { nativeError } from './errors'
 import { NativeSocket } from './socket'
 
+export { unpackInto } from './carried'
 export { nativeError, systemError } from './errors'
 export * from './socket'
 
@@ -58,6 +60,11 @@ export class Native {
 
   /** The calls of GPIO, for gpio.ts. */
   get gpio(): GpioAddon {
+    return this.#addon
+  }
+
+  /** The calls of Bluetooth adapters. */
+  get hci(): HciAddon {
     return this.#addon
   }
 
@@ -133,22 +140,39 @@ export function addonRemedy(dir = folder(), env = process.env): string {
   if (existsSync(join(sources, 'build.mjs')))
     return `install gcc (apt-get install gcc libc6-dev), then: cd ${sources} && node build.mjs --native`
   return (
-    `build os-node from its sources on a ${process.platform}-${process.arch} machine (git clone, npm start) and copy its folder ` +
-    `dist/native to ${dir}`
+    `mount the data directory without noexec, or build os-node from its sources on a ${process.platform}-${process.arch} ` +
+    `machine (git clone, npm start) and copy its folder dist/native to ${dir}`
   )
 }
 
 function load(): Native | OsError {
   const target = `${process.platform}-${process.arch}`
   const path = join(folder(), target, 'os_node.node')
-  if (!existsSync(path)) return missing(`${path} was not built`)
   const module = { exports: {} }
-  try {
-    process.dlopen(module, path)
-  } catch (cause) {
-    return missing(`${path} does not load (${asOsError(cause).message})`, cause)
+  const open = (file: string): void => {
+    try {
+      process.dlopen(module, file)
+    } catch (cause) {
+      const mount = noexecMount(file)
+      const why = mount ? `${mount} is mounted noexec` : asOsError(cause).message
+      throw new Error(`${file} does not load (${why})`, { cause })
+    }
   }
-  return new Native(module.exports as Addon)
+  const reasons: string[] = []
+  try {
+    if (existsSync(path)) {
+      open(path)
+      return new Native(module.exports as Addon)
+    }
+    reasons.push(`${path} is missing`)
+  } catch (error) {
+    reasons.push(asOsError(error).message)
+  }
+  // a folder that tests name is meant to be the only one
+  const carried = process.env.OS_NODE_ADDON_DIR ? undefined : carriedFor(target)
+  const why = carried ? loadCarried(carried, open) : `the bundle carries none for ${target}`
+  if (why === null) return new Native(module.exports as Addon)
+  return missing([...reasons, why].join('; '))
 }
 
 /** dist/native: beside the bundle, or below the root that tests name. */

@@ -30,12 +30,8 @@ const FLOWS = ['none', 'rts_cts', 'xon_xoff']
 /** bits of the modem lines */
 const [DTR, RTS] = [2, 4]
 
-/** What a port is to those who have it open, shared or not. */
-export type OpenTty = Pick<TtyPort, 'bus' | 'fd' | 'baudrate' | 'marked' | 'watch' | 'unwatch' | 'close'>
-
+/** An open port: damaged bytes are marked among those that are read, as drivers/serial/parity-marks.ts reads them. */
 export class TtyPort {
-  /** damaged bytes are marked among those that are read, as drivers/serial/parity-marks.ts reads them */
-  readonly marked: boolean = true
   readonly #addon: BusAddon
   readonly #file: Descriptor
 

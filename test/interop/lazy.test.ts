@@ -1,5 +1,5 @@
 // What nobody uses is not loaded: a process of the finished file with every medium switched on, but links over UDP alone,
-// has neither TLS (which TCP and MQTT bring) nor the native files of QUIC, serial ports and Bluetooth in memory. The same
+// has neither TLS (which TCP and MQTT bring) nor the native file of QUIC in memory. The same
 // file with such links does: so the test would see it. (Bluetooth with an adapter: test/rig/bluetooth.test.ts.)
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -47,10 +47,10 @@ async function loadedBy(name: string, receivers: readonly object[]) {
   await machine.stop()
   const { builtin, libraries } = JSON.parse(readFileSync(loaded, 'utf8')) as Record<string, string[]>
   const has = (part: string): boolean => libraries!.some(file => file?.includes(part))
-  return { tls: builtin!.includes('tls'), quic: has('quic'), serial: has('serialport'), bluetooth: has('hci-socket') }
+  return { tls: builtin!.includes('tls'), quic: has('quic') }
 }
 
-const none = { tls: false, quic: false, serial: false, bluetooth: false }
+const none = { tls: false, quic: false }
 
 test('a gateway with links over UDP alone loads no other medium, whatever is switched on', async () => {
   assert.deepEqual(await loadedBy('plain', []), none)
@@ -61,9 +61,6 @@ test('a medium is loaded by the first link over it', async () => {
   assert.deepEqual(await loadedBy('mqtt', [mqtt]), { ...none, tls: true })
   const serial = { name: 'port', medium: 'UART', port: '/dev/ptmx' } // each who opens it has a terminal of its own
   assert.deepEqual(await loadedBy('serial', [serial]), none, 'the addon opens it')
-  process.env.OS_NODE_NO_ADDON = '1'
-  assert.deepEqual(await loadedBy('serial-package', [serial]), { ...none, serial: true })
-  delete process.env.OS_NODE_NO_ADDON
   const device = { name: 'device', medium: 'Bluetooth', peers: ['office'] }
   assert.deepEqual(await loadedBy('bluetooth', [device]), none, 'without an adapter nothing is needed')
 })

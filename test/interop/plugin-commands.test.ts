@@ -126,7 +126,7 @@ test('deps: what is damaged is found, and repaired from the copies of sync; with
   const check = () => JSON.parse(call('deps', 'check').stdout) as { ok: boolean; missing: string[]; damaged: string[] }
   assert.equal(check().ok, true)
   assert.equal(call('deps', 'sync').code, 0)
-  const name = 'serialport-bindings-cpp'
+  const name = 'quic'
   const platform = `${process.platform}-${process.arch}`
   const file = join(home, 'dist/native', platform, `${name}.node`)
   const good = readFileSync(file)

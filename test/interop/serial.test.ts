@@ -2,7 +2,7 @@
 // Everything sent arrives, is in both logs once, and is acknowledged over the same wires.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { cpSync, writeFileSync } from 'node:fs'
+import { cpSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { frameSerial } from '../../src/wire/serial'
@@ -139,16 +139,14 @@ test('the built files run from a folder without node_modules, serial ports inclu
   const RESOURCES = { physical_status: { uart: true }, physical_config: { uart: { port: plug.path } } }
   writeFileSync(config, JSON.stringify({ assigned_id: 5, RESOURCES }))
   const args = ['transmit', '--value', '1', '--unit', 'K', '--medium', 'UART', '--config', config]
-  // by the addon, and by the package's file that lies beside it
-  for (const without of ['0', '1']) {
+  // by the addon that lies beside it, and by the one inside it
+  for (const alone of [false, true]) {
     bytes = 0
+    if (alone) rmSync(join(place, 'native'), { recursive: true })
     const ran = spawn(
       process.execPath,
       [join(place, 'os-node.js'), ...args, '--data-dir', join(world.dir, 'alone-data')],
-      {
-        cwd: world.dir,
-        env: { PATH: process.env.PATH, OS_NODE_NO_ADDON: without },
-      },
+      { cwd: world.dir, env: { PATH: process.env.PATH } },
     )
     const code = await new Promise(resolve => ran.once('exit', resolve))
     assert.equal(code, 0)

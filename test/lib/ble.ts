@@ -2,17 +2,30 @@
 // given, and one with a Nordic UART service, which is a Line here.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { HciSocket } from '../../drivers/bluetooth/hci-socket'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
-import { until } from './gateway'
+import { root, until } from './gateway'
 
 const execute = promisify(execFile)
 let radio: ChildProcess | undefined
+
+/** As the build does it: the library takes the driver that it is handed, not the name of one of its own. */
+function takeOurSocket(): void {
+  const library = createRequire(join(root, 'package.json'))('@stoprocent/bluetooth-hci-socket') as {
+    loadDriver(driver: unknown): unknown
+  }
+  const own = library.loadDriver
+  library.loadDriver = driver => (typeof driver === 'string' ? own(driver) : driver)
+}
 
 const exists = (n: number): boolean => existsSync(`/sys/class/bluetooth/hci${n}`)
 
 /** Switches on adapters hci0 … on one air. Their addresses are bleAddressOf(n). */
 export async function plugInAdapters(count: number): Promise<void> {
+  takeOurSocket()
   // the kernel gives the name hci0 again once the last socket of the old one is closed, which may be a moment after it is gone
   for (let tries = 0; tries < 10 && !exists(0); tries++) {
     radio?.kill('SIGKILL')
@@ -34,25 +47,12 @@ export async function unplugAdapters(): Promise<void> {
 
 export const adapterAddress = (n: number): string => `00:aa:01:0${n}:00:0${n}`
 
-interface HciSocket {
-  bindRaw(device: number): number
-  start(): void
-  stop(): void
-  write(bytes: Buffer): void
-  on(event: string, listener: (...args: never[]) => void): void
-}
-
 const LE = 0x08
 const ADVERTISE = 0x0a
-/** never collected: its destructor closes a descriptor that is somebody else's by then */
-const stopped = new Set<HciSocket>()
 
 /** A socket of commands to adapter `n`. */
-async function commandSocket(n: number): Promise<HciSocket> {
-  const { default: Socket } = (await import('@stoprocent/bluetooth-hci-socket' as string)) as {
-    default: new () => HciSocket
-  }
-  const socket = new Socket()
+function commandSocket(n: number): HciSocket {
+  const socket = new HciSocket()
   socket.on('error', () => undefined) // the adapter is pulled out in the middle of a test
   socket.bindRaw(n)
   socket.start()
@@ -82,7 +82,7 @@ export class Advertiser {
   }
 
   static async on(n: number): Promise<Advertiser> {
-    const socket = await commandSocket(n)
+    const socket = commandSocket(n)
     const advertiser = new Advertiser(socket)
     // every 100 ms, not connectable, from the public address, on all channels
     command(socket, 0x06, [0xa0, 0, 0xa0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0])
@@ -106,7 +106,6 @@ export class Advertiser {
   close(): void {
     clearInterval(this.#again)
     this.#socket.stop()
-    stopped.add(this.#socket)
   }
 }
 
@@ -207,7 +206,7 @@ export class UartDevice implements Line {
     await new Promise<void>((resolve, reject) =>
       this.#bleno!.startAdvertising(this.name, [NUS[0]!], error => (error ? reject(error) : resolve())),
     )
-    this.#commands ??= await commandSocket(this.#n)
+    this.#commands ??= commandSocket(this.#n)
     this.#again = againAndAgain(this.#commands)
   }
 

@@ -9,6 +9,7 @@ import {
   type CheckedPart,
   checkPart,
   distFolder,
+  isWell,
   type Manifest,
   type Part,
   PLATFORM,
@@ -59,7 +60,7 @@ export class DependencyManager implements Service {
       details.filter(({ state }) => states.includes(state)).map(({ name }) => name)
     const missing = named('missing')
     return {
-      ok: details.every(({ state }) => state === 'ok'),
+      ok: details.every(isWell),
       version: manifest.version,
       platform: this.#platform,
       declared_total: details.length,
@@ -73,7 +74,10 @@ export class DependencyManager implements Service {
   /** Loads every part in a process of its own. Throws NOT_FOUND. */
   async doctor(signal?: AbortSignal): Promise<{ ok: boolean; details: Awaited<ReturnType<typeof diagnose>>[] }> {
     const details = []
-    for (const part of this.#here(this.#manifest)) details.push(await diagnose(checkPart(part, this.#dist), signal))
+    for (const part of this.#here(this.#manifest)) {
+      const checked = checkPart(part, this.#dist)
+      if (checked.state !== 'inside') details.push(await diagnose(checked, signal))
+    }
     return { ok: details.every(({ ok }) => ok), details }
   }
 

@@ -23,12 +23,15 @@ const PART = v.object({
   bytes: v.number(),
   /** the npm package that brings the file; absent: it was compiled for this release */
   package: v.optional(v.object({ name: v.string(), version: v.string(), file: v.string() })),
+  /** the bundle carries these bytes too, and unpacks them where the file is missing */
+  inside: v.optional(v.boolean()),
 })
 const MANIFEST = v.object({ version: v.string(), parts: v.array(PART) })
 export type Part = v.InferOutput<typeof PART>
 export type Manifest = v.InferOutput<typeof MANIFEST>
 
-type PartState = 'ok' | 'missing' | 'damaged' | 'unreadable'
+/** `inside`: no file, and none is needed, for the bundle carries it */
+type PartState = 'ok' | 'inside' | 'missing' | 'damaged' | 'unreadable'
 
 export interface CheckedPart extends Part {
   readonly path: string
@@ -76,6 +79,9 @@ export function readManifest(dist = distFolder()): Manifest | null {
 export const partsHere = ({ parts }: Manifest, platform = PLATFORM): Part[] =>
   parts.filter(part => part.platform === undefined || part.platform === platform)
 
+/** Nothing has to be done about it. */
+export const isWell = ({ state }: CheckedPart): boolean => state === 'ok' || state === 'inside'
+
 export function checkPart(part: Part, dist = distFolder()): CheckedPart {
   const path = join(dist, part.file)
   try {
@@ -84,7 +90,8 @@ export function checkPart(part: Part, dist = distFolder()): CheckedPart {
     return { ...part, path, state: found_sha256 === part.sha256 ? 'ok' : 'damaged', found_sha256 }
   } catch (error) {
     const code = errno(error) ?? asOsError(error).code
-    return { ...part, path, state: code === 'ENOENT' ? 'missing' : 'unreadable', found_sha256: null, errno: code }
+    const state = code !== 'ENOENT' ? 'unreadable' : part.inside ? 'inside' : 'missing'
+    return { ...part, path, state, found_sha256: null, errno: code }
   }
 }
 
@@ -109,7 +116,7 @@ export function problemsOf(dist = distFolder()): readonly { name: string; proble
   if (known?.stamp === stamp) return known.problems
   const problems = here
     .map(part => checkPart(part, dist))
-    .filter(({ state }) => state !== 'ok')
+    .filter(part => !isWell(part))
     .map(({ name, state, path }) => ({ name, problem: `${path} is ${state}` }))
   known = { stamp, problems }
   return problems

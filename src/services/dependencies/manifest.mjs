@@ -70,6 +70,8 @@ export function writeManifest(root, version) {
         sha256: hash,
         bytes: bytes.length,
         ...(from && { package: from }),
+        // what the bundle carries of it is named by its hash
+        ...(code.includes(hash) && { inside: true }),
       })
     }
   }

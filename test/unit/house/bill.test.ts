@@ -42,7 +42,7 @@ test('SBOM and NOTICE name each package of the bundle with version, hash and lic
   const sources = json('dist/os-node.js.map').sources as string[]
   const mapped = new Set(sources.flatMap(path => /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []))
   assert.ok(mapped.size > 5)
-  for (const name of [...mapped, 'mqtt', '@serialport/bindings-cpp', 'sql.js', 'preact', 'uplot'])
+  for (const name of [...mapped, 'mqtt', '@stoprocent/noble', 'sql.js', 'preact', 'uplot'])
     assert.ok(names.has(name), `${name} is in the bundle and not in the SBOM`)
 })
 

@@ -1,0 +1,128 @@
+// Needs: cc
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { brotliCompressSync } from 'node:zlib'
+import { type Carried, carriedFor, loadCarried, noexecMount } from '../../../src/native/carried'
+import { tempDir } from '../services/fake'
+
+const bytes = Buffer.from('the addon')
+const sha256 = createHash('sha256').update(bytes).digest('hex')
+const carried: Carried = { sha256, packed: brotliCompressSync(bytes).toString('base64') }
+const NAME = `os_node-${sha256.slice(0, 16)}.node`
+
+function world(t: TestContext) {
+  const data = tempDir(t)
+  const native = join(data, 'native')
+  const loads: string[] = []
+  /** loads what is the addon, byte by byte; refuses in the folders named */
+  const load = (...refused: string[]): string | null =>
+    loadCarried(
+      carried,
+      path => {
+        if (refused.some(dir => path.startsWith(dir))) throw new Error(`${path} does not load`)
+        assert.deepEqual(readFileSync(path), bytes)
+        assert.equal(statSync(path).mode & 0o777, 0o700)
+        assert.equal(statSync(dirname(path)).mode & 0o777, 0o700)
+        loads.push(path)
+      },
+      native,
+    )
+  return { native, loads, load, file: join(native, NAME) }
+}
+
+test('the addon is unpacked once into the data directory, and what older versions left goes', t => {
+  const { native, loads, load, file } = world(t)
+  mkdirSync(native, { mode: 0o700 })
+  writeFileSync(join(native, 'os_node-0123456789abcdef.node'), 'of an older version')
+  assert.equal(load(), null)
+  const { mtimeNs } = statSync(file, { bigint: true })
+  assert.equal(load(), null)
+  assert.deepEqual(
+    [loads, statSync(file, { bigint: true }).mtimeNs, readdirSync(native)],
+    [[file, file], mtimeNs, [NAME]],
+  )
+})
+
+test('a file that is not what the bundle has is written anew before it is loaded', t => {
+  const { loads, load, file } = world(t)
+  load()
+  for (const other of ['the addoN', 'the add', '']) {
+    writeFileSync(file, other)
+    assert.equal(load(), null)
+  }
+  assert.deepEqual(loads, [file, file, file, file])
+})
+
+test('a folder that others can write is not used: the temporary one is, and nothing stays there', t => {
+  const { native, loads, load } = world(t)
+  const inTemp = (): void => {
+    assert.equal(load(), null)
+    const path = loads.at(-1)!
+    assert.equal(dirname(dirname(path)), tmpdir())
+    assert.throws(() => statSync(dirname(path)), { code: 'ENOENT' })
+  }
+  mkdirSync(native, { mode: 0o700 })
+  chmodSync(native, 0o770)
+  inTemp()
+  chmodSync(native, 0o700)
+  if (process.getuid?.() === 0) {
+    chownSync(native, 1234, 0)
+    inTemp()
+    chownSync(native, 0, 0)
+    chownSync(dirname(native), 1234, 0)
+    inTemp()
+    chownSync(dirname(native), 0, 0)
+  }
+  assert.equal(load(), null)
+  assert.equal(basename(loads.at(-1)!), NAME)
+})
+
+test('a link in the place of the folder is not followed', t => {
+  const { native, loads, load } = world(t)
+  symlinkSync(tempDir(t), native)
+  assert.equal(load(), null)
+  assert.notEqual(dirname(loads[0]!), native)
+})
+
+test('where it loads nowhere, each folder is named with its reason', t => {
+  const { native, load } = world(t)
+  const why = load(native, tmpdir())
+  assert.match(
+    why!,
+    new RegExp(`^${native}/${NAME} does not load; ${tmpdir()}/os-node-\\w+/os_node.node does not load$`),
+  )
+})
+
+test('the mount that a file is on is the one with the longest name', () => {
+  const mounts: [string, string][] = [
+    ['/', 'rw,noexec'],
+    ['/var', 'rw,noexecutable'],
+    ['/var/lib', 'rw,nosuid,noexec'],
+  ]
+  const on = (path: string): string | undefined => noexecMount(path, mounts)
+  assert.deepEqual(
+    [on('/tmp/a'), on('/var/a'), on('/var/lib/a'), on('/var/library')],
+    ['/', undefined, '/var/lib', undefined],
+  )
+})
+
+test('the bundle carries the addon that lies beside it', () => {
+  const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
+  const platform = `${process.platform}-${process.arch}`
+  const beside = readFileSync(join(root, 'dist/native', platform, 'os_node.node'))
+  assert.equal(carriedFor(platform)?.sha256, createHash('sha256').update(beside).digest('hex'))
+  assert.equal(carriedFor('plan9-vax'), undefined)
+})
