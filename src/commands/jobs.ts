@@ -87,7 +87,7 @@ export class JobRunner {
       this.#next()
       return withoutPartialOutput(entry.job)
     }
-    const left = (): void => this.#end(entry, 'cancelled', 'the caller left')
+    const left = (): void => this.#end(entry, 'cancelled', 'the caller disconnected')
     signal?.addEventListener('abort', left, { once: true })
     this.#foreground++
     void this.#run(entry, this.#limits.foregroundMs).finally(() => this.#foreground--)
@@ -186,7 +186,7 @@ export class JobRunner {
   async #run(entry: Entry, limitMs: number): Promise<void> {
     this.#change(entry, { status: 'running', started_at: this.#now() })
     const cancel = this.#o.timers.after(limitMs, () =>
-      this.#end(entry, 'failed', `stopped after ${limitMs / 1000} s, the most a command may take`),
+      this.#end(entry, 'failed', `stopped after ${limitMs / 1000} s, the limit for a command`),
     )
     try {
       const exit_code = await this.#execute(entry)

@@ -26,7 +26,7 @@ function identityText(data: Dict): string {
   const { quality, offset_ms } = dict(time)
   return textOf({
     ...others,
-    assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id asks a server)' : (assigned_id ?? null),
+    assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id requests one)' : (assigned_id ?? null),
     ...(typeof uptime_s === 'number' && { uptime: duration(uptime_s) }),
     ...(isDict(time) && { time: `${quality}, ${offset_ms} ms off the system clock` }),
   })

@@ -161,7 +161,7 @@ export class TerminalUi {
 export type TuiHandlers = Record<'render' | 'interactive' | 'bios', CliHandler>
 
 const section: OptionSpec = { type: 'string', value: 'NAME,…', help: 'only these sections (else all)' }
-const interval: OptionSpec = { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, help: 'pause between updates' }
+const interval: OptionSpec = { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, help: 'interval between updates' }
 
 const handlers = (tui: TerminalUi): TuiHandlers => ({
   render: {

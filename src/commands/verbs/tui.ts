@@ -17,7 +17,7 @@ const INTERVAL: OptionSpec = {
   value: 'SECONDS',
   min: 0.1,
   max: 3600,
-  help: 'pause between updates (else RESOURCES.service_plugins.tui.default_interval)',
+  help: 'interval between updates (else RESOURCES.service_plugins.tui.default_interval)',
 }
 
 /** One section's data as a person reads it on a terminal. */
@@ -95,7 +95,7 @@ async function terminalUi(context: CommandContext): Promise<TerminalUiLike> {
 }
 
 const KEYS =
-  'Keys: m providers, s search, a number that section, a all, r refresh, j json, q quit; arrows and page keys scroll and switch. ' +
+  'Keys: m providers, s search, a number for that section, a all, r refresh, j json, q quit; arrows and page keys scroll and switch. ' +
   'Shows a running gateway, or what the files say while none runs.'
 
 export const tuiInteractive: Verb = {

@@ -92,7 +92,7 @@ function rowText({ at, module, changed, state }: Row, paint: Paint): string {
 export const watch: Verb = {
   name: 'watch',
   summary: 'print the state of a module and its changes',
-  description: 'The first state and then what changes; with --json lines {at, module, changed, state}.',
+  description: 'Prints the first state, then each change; with --json lines {at, module, changed, state}.',
   examples: ['os-node watch transport', 'os-node watch --module pipeline --interval 5 --duration 60'],
   options: {
     module: { type: 'string', value: 'MODULE', required: true, choices: Object.keys(MODULES), help: 'module to watch' },
