@@ -69,10 +69,6 @@ export class NusLine implements Line {
   }
 
   /** bytes that go into one write; 0 while closed */
-  get pieceBytes(): number {
-    return this.#connection ? this.#connection.mtu - ATT_HEADER : 0
-  }
-
   onData(handler: (chunk: Uint8Array) => void): void {
     this.#handler = handler
   }

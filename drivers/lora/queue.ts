@@ -1,6 +1,6 @@
 // What waits to be sent: answers before everything else, since a peer repeats its request; bounded, and nothing waits
 // for ever. Pure. What fails: a packet too many is refused, an answer too many pushes the oldest out; both resolve false.
-import { COMMAND } from '../../src/wire/commands'
+import { ANSWERS, COMMAND } from '../../src/wire/commands'
 
 export interface Waiting {
   readonly packet: Uint8Array
@@ -18,17 +18,6 @@ const ANSWER_MS = 30_000
 const PACKET_MS = 60_000
 /** command, a zero seq, and the epoch: what two answers of the delivery exchange have in common of which the newer says all */
 const SAME_ANSWER = 7
-
-const ANSWERS = new Set<number>([
-  COMMAND.ID_ASSIGN,
-  COMMAND.ID_POOL_RES,
-  COMMAND.HANDSHAKE_ACK,
-  COMMAND.HANDSHAKE_NACK,
-  COMMAND.PONG,
-  COMMAND.TIME_RESPONSE,
-  COMMAND.SECURE_DICT_READY,
-  COMMAND.SECURE_CHANNEL_ACK,
-])
 
 const isDeliveryAnswer = (packet: Uint8Array): boolean =>
   packet.length > 12 && packet[0] === COMMAND.HANDSHAKE_ACK && packet[1] === 0 && packet[2] === 0

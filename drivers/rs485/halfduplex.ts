@@ -11,12 +11,6 @@ import { SerialQueue } from '../../src/lib/serial-queue'
 import type { Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
 
-/** What stands below: a serial port. */
-export interface Wire extends Line {
-  /** how long until the last byte written is on the wire */
-  readonly wireFreeMs: number
-}
-
 interface HalfDuplexOptions {
   clock: Clock
   timers: Timers
@@ -43,7 +37,7 @@ export class HalfDuplexLine implements Line {
   readonly name: string
   /** `echoes`: frames of our own that were heard and dropped */
   readonly tally = { echoes: 0, collisions: 0, nuls: 0 }
-  readonly #wire: Wire
+  readonly #wire: Line
   readonly #options: HalfDuplexOptions
   #handler: (chunk: Uint8Array) => void = () => undefined
   #onDamaged: (byte: number) => void = () => undefined
@@ -57,7 +51,7 @@ export class HalfDuplexLine implements Line {
   /** nothing came since the last silence: a NUL now is none of a frame */
   #silent = true
 
-  constructor(wire: Wire, options: HalfDuplexOptions) {
+  constructor(wire: Line, options: HalfDuplexOptions) {
     this.name = wire.name
     this.#wire = wire
     this.#options = options

@@ -107,11 +107,6 @@ export class SerialLine implements Line {
     return this.#shared?.port
   }
 
-  /** milliseconds until the last byte given to the kernel is on the wire, by computation */
-  get wireFreeMs(): number {
-    return this.#shared?.port?.wireFreeMs ?? 0
-  }
-
   /** One handler; the last one set counts. */
   onData(handler: (chunk: Uint8Array) => void, damaged: (byte: number) => void = () => undefined): void {
     this.#handler = handler

@@ -50,12 +50,14 @@ export async function ask(socket: Socket, request: Request, options: AskOptions 
   const aborted = (): void => stop(new OsError('TIMEOUT', 'stopped'))
   if (signal?.aborted) aborted()
   signal?.addEventListener('abort', aborted)
-  socket.on('error', error => stop(new OsError('NO_GATEWAY', `the gateway went away: ${error.message}`)))
+  socket.on('error', error =>
+    stop(new OsError('NO_GATEWAY', `the connection to the gateway was lost: ${error.message}`)),
+  )
   let timer: NodeJS.Timeout | undefined
   const alive = (): void => {
     clearTimeout(timer)
     timer = setTimeout(
-      () => stop(new OsError('TIMEOUT', `the gateway says nothing for ${silenceMs / 1000} s`)),
+      () => stop(new OsError('TIMEOUT', `the gateway has not answered for ${silenceMs / 1000} s`)),
       silenceMs,
     )
   }
@@ -81,7 +83,7 @@ export async function ask(socket: Socket, request: Request, options: AskOptions 
     }
   } catch (error) {
     if (error instanceof OsError || !(error instanceof SyntaxError)) throw failure ?? error
-    throw new OsError('NO_GATEWAY', 'what answers at the control socket is no gateway', { cause: error })
+    throw new OsError('NO_GATEWAY', 'the program at the control socket is not a gateway', { cause: error })
   } finally {
     clearTimeout(timer)
     signal?.removeEventListener('abort', aborted)
@@ -91,7 +93,7 @@ export async function ask(socket: Socket, request: Request, options: AskOptions 
 }
 
 const noRight = (path: string, cause: unknown): OsError =>
-  new OsError('FORBIDDEN', `no right to talk to the gateway at ${path}`, {
+  new OsError('FORBIDDEN', `no permission to connect to the gateway at ${path}`, {
     cause,
     hint: 'join the group of the gateway or use sudo',
   })
@@ -159,7 +161,7 @@ export async function waitForGateway(
     if (performance.now() >= until || signal?.aborted) {
       const what = owner.role === 'command' ? 'holds the data directory' : 'does not answer'
       throw new OsError('LOCKED', `process ${owner.pid} (os-node ${owner.role}) ${what}: ${dataDir}`, {
-        hint: 'try again; if it stays so, end that process',
+        hint: 'try again; if it persists, end that process',
         details: { pid: owner.pid },
       })
     }

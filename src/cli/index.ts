@@ -163,7 +163,7 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
       if (answer.result) await show(answer.result, answer)
       return answer.exitCode
     }
-    if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway runs on ${config.dataDir}`)
+    if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway is running on ${config.dataDir}`)
   }
   return await executeHere(verb, options, config, logger, show, deps, json)
 }

@@ -1,7 +1,7 @@
 // stdout and stderr of the CLI. Colours only on a terminal; a reader that leaves early (| head) ends the output quietly;
 // rows are written at the pace of who reads them.
 
-import type { Paint } from '../commands'
+import { type Paint, PLAIN } from '../commands'
 
 /** The part of a stream that is used here. */
 export interface Out {
@@ -12,8 +12,6 @@ export interface Out {
   off(event: 'drain' | 'error' | 'close', listener: () => void): unknown
 }
 
-const plain = (text: string): string => text
-const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
 const ink =
   (code: number) =>
   (text: string): string =>

@@ -24,7 +24,7 @@ export function banner(
       : `  receives on  UDP ${host ?? '0.0.0.0'}:${port ?? 8080}`,
     ...(loopback
       ? [
-          `               an upstream of its own, page http://127.0.0.1:${loopback.webPort}${sameToken}`,
+          `               a local upstream, page http://127.0.0.1:${loopback.webPort}${sameToken}`,
           `               its data in ${loopback.dataDir}`,
         ]
       : []),
@@ -40,16 +40,18 @@ export function banner(
 /** What a phone in the network meets. */
 const lanLines = ({ config }: Gateway, url: string, token: string | null): string[] => [
   ...(isLocal(openable(url))
-    ? ['               this machine has no address in a network yet; the page is there as soon as it has one']
+    ? ['               this machine has no network address yet; the page is reachable as soon as it has one']
     : []),
   ...(typeof config.config.web_user.tls === 'string'
-    ? ['               its certificate is self-signed: a browser asks once whether to go on']
+    ? ['               the certificate is self-signed: a browser warns once']
     : []),
-  ...(token === null ? ['  log in by    the token; os-node token --new makes another, with a link and a QR code'] : []),
+  ...(token === null
+    ? ['  log in with  the token; os-node token --new creates another, with a link and a QR code']
+    : []),
 ]
 
 /** The token, once. */
 const tokenLines = (link: string | null, token: string): string[] => [
-  `  admin token  ${token}   (shown once; os-node token --new makes another)`,
-  ...(link === null ? [] : [`  log in by    ${link}`, ...phoneCode(link)]),
+  `  admin token  ${token}   (shown once; os-node token --new creates another)`,
+  ...(link === null ? [] : [`  log in with  ${link}`, ...phoneCode(link)]),
 ]

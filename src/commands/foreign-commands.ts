@@ -1,16 +1,17 @@
 // Words of other software of this kind that are no command or option here: what does the same.
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  wizard: 'there are no questions: os-node run names the device and gets its id; os-node config-set changes a key',
-  restart: 'sudo systemctl restart os-node, or Ctrl-C and os-node run; os-node reload takes a changed configuration in',
+  wizard:
+    'there is no setup dialog: os-node run names the device and requests its id; os-node config-set changes a key',
+  restart: 'sudo systemctl restart os-node, or Ctrl-C and os-node run; os-node reload applies a changed configuration',
   start: 'os-node run, or sudo systemctl start os-node',
   stop: 'Ctrl-C where it runs, or sudo systemctl stop os-node',
-  'native-check': 'os-node deps doctor loads every native part, os-node deps repair lays a damaged one in place',
-  'rscore-check': 'os-node core names the cores of this build; rscore is none of them',
+  'native-check': 'os-node deps doctor loads every native part, os-node deps repair replaces a damaged one',
+  'rscore-check': 'os-node core lists the cores of this build; rscore is not among them',
   test: 'os-node plugin-test',
   logs: 'journalctl -u os-node; os-node log export prints the facts',
   'run --once': 'os-node transmit sends once; os-node ensure-id gets an id',
   'help --full': 'os-node COMMAND --help has the options of one command',
-  'doctor --self-heal': 'the doctor changes nothing; os-node repair-config mends the configuration',
+  'doctor --self-heal': 'the doctor changes nothing; os-node repair-config repairs the configuration',
   'decode --data': 'os-node decode --hex HEX',
 }
 const SAME: Readonly<Record<string, string>> = {

@@ -45,6 +45,7 @@ export {
   type OptionSpec,
   type OptionValues,
   type Paint,
+  PLAIN,
   resultText,
   type VerbResult,
 } from './verb'

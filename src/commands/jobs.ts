@@ -16,7 +16,7 @@ import type { CommandContext } from './context'
 import { isOver, type Job, type JobLimits, type JobRequest, LIMITS, withoutPartialOutput } from './job'
 import { type CommandPlan, planOf } from './plan'
 import { roleOf } from './roles'
-import { type AnyVerb, failureOf, type Paint, resultText } from './verb'
+import { type AnyVerb, failureOf, PLAIN, resultText } from './verb'
 
 export { briefJob, type Job, type JobLimits, type JobRequest, type JobStatus } from './job'
 
@@ -38,9 +38,6 @@ interface Entry {
   settle: () => void
   readonly settled: Promise<void>
 }
-
-const plain = (text: string): string => text
-const PLAIN: Paint = { bold: plain, dim: plain, good: plain, bad: plain, warn: plain }
 
 const errorText = (message: string, hint: string): string => `os-node: ${message}\n${hint ? `  ${hint}\n` : ''}`
 
@@ -90,7 +87,7 @@ export class JobRunner {
       this.#next()
       return withoutPartialOutput(entry.job)
     }
-    const left = (): void => this.#end(entry, 'cancelled', 'the caller left')
+    const left = (): void => this.#end(entry, 'cancelled', 'the caller disconnected')
     signal?.addEventListener('abort', left, { once: true })
     this.#foreground++
     void this.#run(entry, this.#limits.foregroundMs).finally(() => this.#foreground--)
@@ -189,7 +186,7 @@ export class JobRunner {
   async #run(entry: Entry, limitMs: number): Promise<void> {
     this.#change(entry, { status: 'running', started_at: this.#now() })
     const cancel = this.#o.timers.after(limitMs, () =>
-      this.#end(entry, 'failed', `stopped after ${limitMs / 1000} s, the most a command may take`),
+      this.#end(entry, 'failed', `stopped after ${limitMs / 1000} s, the limit for a command`),
     )
     try {
       const exit_code = await this.#execute(entry)

@@ -1,7 +1,6 @@
 // Command line → verb and checked options. Anything wrong is USAGE (exit 2) and says what was probably meant.
-import { checkOptions as check, readArguments } from '../lib/arguments'
+import { checkOptions as check, readArguments, usage } from '../lib/arguments'
 import type { CommandForm } from '../lib/command-options'
-import { OsError } from '../lib/errors'
 import { nearest } from '../lib/nearest'
 import { elsewhere } from './foreign-commands'
 import { type AnyVerb, GLOBAL_OPTIONS, type OptionValues } from './verb'
@@ -12,8 +11,6 @@ interface Parsed {
   readonly help: boolean
   readonly json: boolean
 }
-
-const usage = (text: string, hint?: string): OsError => new OsError('USAGE', text, hint ? { hint } : {})
 
 /** Finds the verb in front of a command line: one word or two ("log verify"). */
 export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { verb: AnyVerb; args: string[] } {

@@ -23,6 +23,10 @@ export interface Paint {
   warn(text: string): string
 }
 
+const asIs = (text: string): string => text
+/** no colours */
+export const PLAIN: Paint = { bold: asIs, dim: asIs, good: asIs, bad: asIs, warn: asIs }
+
 interface DemoFolder {
   readonly config: string
   readonly dataDir: string

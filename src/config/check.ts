@@ -1,12 +1,14 @@
 // Checks a configuration against the schema. Every fault names its key, the line, what is there and what is allowed. Keys
 // the schema does not know are kept and warned about, with the known key that was probably meant.
+
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
+import { isObject } from '../lib/objects'
 import { isSecretName, maskText } from '../lib/secrets'
 import { allowed, metadata, schemaAt, schemaBelow, takesAnyName } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
-import { getAt, isTree, joinKey, nearest, same, type Tree } from './keys'
+import { getAt, joinKey, nearest, same, type Tree } from './keys'
 import { type AnySchema, type Config, openSchema } from './schema'
 
 export interface Fault {
@@ -75,7 +77,7 @@ function strayLists(schema: AnySchema, tree: Tree, document: Document | undefine
   const walk = (value: unknown, path: (string | number)[], known: AnySchema | undefined): void => {
     if (!known || typeof value !== 'object' || faults.length >= MAX_FAULTS) return
     const below = (part: string | number, item: unknown) => walk(item, [...path, part], schemaBelow(known, part))
-    if (isTree(value)) for (const name of Object.keys(value)) below(name, value[name])
+    if (isObject(value)) for (const name of Object.keys(value)) below(name, value[name])
     else if (Array.isArray(value)) {
       if (!/object|record/.test(openSchema(known).core.type)) {
         for (const [k, item] of value.entries()) below(k, item)
@@ -197,7 +199,7 @@ export function strangers(schema: AnySchema, tree: unknown, document?: Document)
     if (Array.isArray(value)) {
       const item = schemaBelow(at, 0)
       for (const [k, part] of value.entries()) if (item) walk(part, [...path, k], item)
-    } else if (isTree(value)) {
+    } else if (isObject(value)) {
       for (const name of Object.keys(value)) {
         const here = [...path, name]
         const known = schemaBelow(at, name)

@@ -1,7 +1,9 @@
 // Dotted keys: `gateway.uplinks.0.port`, which may also be written `gateway.uplinks[0].port`. A key is canonical or refused: no
 // empty part, no blanks, no control characters, and none of the names that reach into an object's prototype (S8). Everything
 // that compares or follows keys uses this.
+
 import { OsError } from '../lib/errors'
+import { isObject } from '../lib/objects'
 
 export { nearest } from '../lib/nearest'
 
@@ -9,9 +11,6 @@ export type Tree = Record<string, unknown>
 
 /** Names that reach into an object's prototype. */
 export const FORBIDDEN: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
-
-export const isTree = (value: unknown): value is Tree =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** True for a name that may be a key. */
 export const safeName = (name: string): boolean =>
@@ -33,7 +32,7 @@ export function refuseForbidden(value: unknown, at = '', depth = 0): void {
   if (depth > 64) throw new OsError('CONFIG_INVALID', `${at} is nested too deep`, { details: { key: at } })
   if (Array.isArray(value)) {
     for (const [k, item] of value.entries()) refuseForbidden(item, at ? `${at}.${k}` : String(k), depth + 1)
-  } else if (isTree(value)) {
+  } else if (isObject(value)) {
     for (const name of Object.keys(value)) {
       const key = at ? `${at}.${name}` : name
       if (FORBIDDEN.has(name)) {
@@ -49,7 +48,7 @@ export function getAt(tree: unknown, path: readonly (string | number)[]): unknow
   let at: unknown = tree
   for (const part of path) {
     if (Array.isArray(at)) at = /^\d+$/.test(String(part)) ? at[Number(part)] : undefined
-    else if (isTree(at) && Object.hasOwn(at, part)) at = at[part]
+    else if (isObject(at) && Object.hasOwn(at, part)) at = at[part]
     else return undefined
   }
   return at
@@ -76,7 +75,7 @@ export function putAt(tree: Tree, path: readonly string[], value: unknown): void
       const n = elementAt(at, part, at.length, path)
       if (last || n === at.length) at[n] = made
       at = at[n]
-    } else if (isTree(at)) {
+    } else if (isObject(at)) {
       if (last || !Object.hasOwn(at, part) || at[part] === null) at[part] = made
       at = at[part]
     } else throw new OsError('CONFIG_KEY', `${joinKey(path)}: ${part} would lie inside a value that is no object`)
@@ -95,7 +94,7 @@ export function removeAt(tree: Tree, path: readonly (string | number)[]): boolea
 
 /** Nested sections → the leaves they change. A list is a leaf; an empty object changes nothing. */
 export function leaves(value: unknown, path: readonly string[] = []): { path: string[]; value: unknown }[] {
-  if (!isTree(value)) return [{ path: [...path], value }]
+  if (!isObject(value)) return [{ path: [...path], value }]
   return Object.keys(value).flatMap(name => leaves(value[name], [...path, name]))
 }
 
@@ -112,7 +111,7 @@ export function underPrefix(key: string, prefixes: readonly string[]): boolean {
 export function same(a: unknown, b: unknown): boolean {
   if (Object.is(a, b) || (a === 0 && b === 0)) return true
   if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, k) => same(item, b[k]))
-  if (!isTree(a) || !isTree(b)) return false
+  if (!isObject(a) || !isObject(b)) return false
   const names = Object.keys(a)
   return names.length === Object.keys(b).length && names.every(name => Object.hasOwn(b, name) && same(a[name], b[name]))
 }

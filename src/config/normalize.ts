@@ -1,6 +1,7 @@
 // Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's ways to say that there is no id
 // yet, and its place of the web_user switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
-import { isTree, type Tree } from './keys'
+import { isObject } from '../lib/objects'
+import type { Tree } from './keys'
 
 interface Normalized {
   readonly tree: Tree
@@ -15,17 +16,17 @@ const UNASSIGNED = 4_294_967_295
 export function normalize(raw: Tree): Normalized {
   const warnings: string[] = []
   const tree: Tree = { ...raw }
-  if (isTree(raw.OpenSynaptic_Setting)) {
-    tree.Node_Setting = { ...raw.OpenSynaptic_Setting, ...(isTree(raw.Node_Setting) ? raw.Node_Setting : {}) }
+  if (isObject(raw.OpenSynaptic_Setting)) {
+    tree.Node_Setting = { ...raw.OpenSynaptic_Setting, ...(isObject(raw.Node_Setting) ? raw.Node_Setting : {}) }
     delete tree.OpenSynaptic_Setting
   }
   const id = raw.assigned_id
   if (id === null || id === '' || id === 'UNKNOWN') tree.assigned_id = UNASSIGNED
   else if (typeof id === 'string' && /^\d{1,10}$/.test(id)) tree.assigned_id = Number(id)
   const plugin =
-    isTree(raw.RESOURCES) && isTree(raw.RESOURCES.service_plugins) && raw.RESOURCES.service_plugins.web_user
-  if (isTree(plugin)) {
-    const top = isTree(raw.web_user) ? raw.web_user : {}
+    isObject(raw.RESOURCES) && isObject(raw.RESOURCES.service_plugins) && raw.RESOURCES.service_plugins.web_user
+  if (isObject(plugin)) {
+    const top = isObject(raw.web_user) ? raw.web_user : {}
     const moved: Tree = {}
     for (const name of MOVED) {
       if (!Object.hasOwn(plugin, name)) continue
@@ -56,12 +57,12 @@ export function meantPath(path: readonly string[]): string[] {
 export function placeInFile(raw: Tree, path: readonly string[]): string[] {
   const [head, second] = path
   const has = (tree: unknown, name: string | undefined): boolean =>
-    name !== undefined && isTree(tree) && Object.hasOwn(tree, name)
+    name !== undefined && isObject(tree) && Object.hasOwn(tree, name)
   if (head === 'Node_Setting' && !has(raw.Node_Setting, second) && has(raw.OpenSynaptic_Setting, second)) {
     return ['OpenSynaptic_Setting', ...path.slice(1)]
   }
-  const plugins = isTree(raw.RESOURCES) ? raw.RESOURCES.service_plugins : undefined
-  const plugin = isTree(plugins) ? plugins.web_user : undefined
+  const plugins = isObject(raw.RESOURCES) ? raw.RESOURCES.service_plugins : undefined
+  const plugin = isObject(plugins) ? plugins.web_user : undefined
   if (head === 'web_user' && MOVED.includes(second as never) && !has(raw.web_user, second) && has(plugin, second)) {
     return ['RESOURCES', 'service_plugins', 'web_user', ...path.slice(1)]
   }

@@ -1,9 +1,11 @@
 // Writes a changed tree into the text of a configuration file: only what differs is replaced, so that comments and
 // formatting of the rest stay. One walk over text and tree, however many keys differ. Nothing here fails; the caller reads
 // the result again and compares.
+
 import { getNodeValue, type Node } from 'jsonc-parser'
+import { isObject } from '../lib/objects'
 import { type Document, lineOf, lineStarts } from './document'
-import { isTree, same, type Tree } from './keys'
+import { same, type Tree } from './keys'
 
 const one = (value: unknown): string => JSON.stringify(value)
 
@@ -11,7 +13,7 @@ const one = (value: unknown): string => JSON.stringify(value)
 export function valueText(value: unknown, indent: string, unit = '  '): string {
   const entries = Array.isArray(value)
     ? value.map((item): [string, unknown] => ['', item])
-    : isTree(value)
+    : isObject(value)
       ? Object.entries(value).filter(([, item]) => item !== undefined)
       : undefined
   if (!entries) return one(value)
@@ -58,7 +60,7 @@ export function rewritten({ text, root }: Pick<Document, 'text' | 'root'>, targe
 
   const compare = (node: Node, value: unknown): void => {
     const { type, children = [], offset } = node
-    if (type === 'object' && isTree(value)) {
+    if (type === 'object' && isObject(value)) {
       const names = children.map(({ children: [name] = [] }) => String(name?.value))
       const known = new Set(names)
       const fresh = Object.entries(value).filter(([name, item]) => !known.has(name) && item !== undefined)

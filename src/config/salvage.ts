@@ -1,8 +1,10 @@
 // What can still be read of a configuration text that is no JSON: every value outside the damage. A value that the damage
 // touches, or that the end of the file may have cut, is left out and named.
+
 import { type Node, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser'
+import { isObject } from '../lib/objects'
 import { isFree, schemaAt } from './describe'
-import { getAt, isTree, safeName, type Tree } from './keys'
+import { getAt, safeName, type Tree } from './keys'
 import type { AnySchema } from './schema'
 import { NO_VALUE, tidy } from './tidy'
 
@@ -102,7 +104,7 @@ export function bringHome(schema: AnySchema, tree: Tree): string[][] {
             .map((_, k) => [...path.slice(0, k), name])
             .reverse()
             .find(up => schemaAt(schema, up) && getAt(tree, up) === undefined)
-      if (isTree(value)) walk(value, here)
+      if (isObject(value)) walk(value, here)
       if (!home) continue
       delete node[name]
       ;(getAt(tree, home.slice(0, -1)) as Tree)[name] = value

@@ -1,10 +1,12 @@
 // Secrets of the configuration (X19): keys the schema calls secret, keys that are named like one, and what texts hold are
 // shown as ********. A masked value that comes back means "leave it as it is". It is refused (SECRET_NEEDED) where nothing is
 // stored, and where the entry it belongs to got another host, port or medium: the secret would go to another machine.
+
 import { OsError } from '../lib/errors'
+import { isObject } from '../lib/objects'
 import { isEmptySecret, isSecretName, MASK, maskText } from '../lib/secrets'
 import { schemaAt, schemaBelow } from './describe'
-import { getAt, isTree, joinKey, same, type Tree } from './keys'
+import { getAt, joinKey, same, type Tree } from './keys'
 import { type AnySchema, openSchema } from './schema'
 
 type Path = readonly (string | number)[]
@@ -81,8 +83,8 @@ export function unmask(
       const [olds, nows] = [byName(old), byName(now)]
       return item.map((part, k) => walk(part, olds(part, k), nows(part, k), [...path, k], moved))
     }
-    if (isTree(item)) {
-      const away = moved || (isTree(old) && isMoved(item, old, now))
+    if (isObject(item)) {
+      const away = moved || (isObject(old) && isMoved(item, old, now))
       return Object.fromEntries(
         Object.entries(item).map(([name, part]) => [
           name,

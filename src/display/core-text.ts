@@ -2,12 +2,8 @@
 // data is not of the known shape (a library node knows less) is shown as any other.
 import { duration, readingText } from '../units/display'
 import { cellText, rowsText, textOf } from './formats'
-import type { Plain } from './plain'
+import { type Dict, isDict, type Plain } from './plain'
 
-type Dict = { readonly [key: string]: Plain }
-
-const isDict = (value: Plain | undefined): value is Dict =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const dict = (value: Plain | undefined): Dict => (isDict(value) ? value : {})
 const rows = (value: Plain | undefined): Dict[] => (Array.isArray(value) ? value.filter(isDict) : [])
 const onOff = (value: Plain | undefined): string => (value === true ? 'on' : 'off')
@@ -30,7 +26,7 @@ function identityText(data: Dict): string {
   const { quality, offset_ms } = dict(time)
   return textOf({
     ...others,
-    assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id asks a server)' : (assigned_id ?? null),
+    assigned_id: assigned_id === 4294967295 ? 'none yet (os-node ensure-id requests one)' : (assigned_id ?? null),
     ...(typeof uptime_s === 'number' && { uptime: duration(uptime_s) }),
     ...(isDict(time) && { time: `${quality}, ${offset_ms} ms off the system clock` }),
   })

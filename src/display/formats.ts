@@ -1,14 +1,13 @@
 // The five output formats, and what each one is when a provider does not say: derived from the data alone. JSON and TREE are
 // the data, TABLE is rows, HTML and TEXT are made for eyes. Nothing here fails; data is what plain.ts makes.
+
 import { OsError } from '../lib/errors'
 import { numberText } from '../units/display'
-import type { Plain } from './plain'
+import { type Dict, isDict, type Plain } from './plain'
 import { textWidth } from './width'
 
 export const DISPLAY_FORMATS = ['json', 'html', 'text', 'table', 'tree'] as const
 export type DisplayFormat = (typeof DISPLAY_FORMATS)[number]
-
-type Row = Readonly<Record<string, Plain>>
 
 /** A format by its name in any case; none is JSON. Throws BAD_REQUEST (X31). */
 export function parseFormat(name: unknown): DisplayFormat {
@@ -21,10 +20,7 @@ export function parseFormat(name: unknown): DisplayFormat {
   })
 }
 
-const isRow = (value: Plain | undefined): value is Row =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-const isRows = (value: Plain): value is Row[] => Array.isArray(value) && value.length > 0 && value.every(isRow)
+const isRows = (value: Plain): value is Dict[] => Array.isArray(value) && value.length > 0 && value.every(isDict)
 
 const isSimple = (value: Plain): boolean =>
   typeof value !== 'object' ||
@@ -34,11 +30,11 @@ const isSimple = (value: Plain): boolean =>
 /** Rows of a table: the list itself, or the one row that a dict is. */
 export function tableOf(data: Plain): Plain[] {
   if (Array.isArray(data)) return data
-  return isRow(data) ? [data] : [{ value: data }]
+  return isDict(data) ? [data] : [{ value: data }]
 }
 
 /** Every column any row has, in the order they appear. */
-const columnsOf = (rows: readonly Row[]): string[] => [...new Set(rows.flatMap(row => Object.keys(row)))]
+const columnsOf = (rows: readonly Dict[]): string[] => [...new Set(rows.flatMap(row => Object.keys(row)))]
 
 // --- text ---------------------------------------------------------------------------------------------------------------
 
@@ -67,7 +63,7 @@ function namedText(name: string, value: Plain | undefined): string {
 }
 
 /** Rows as columns, each as wide as its widest cell. */
-export function rowsText(rows: readonly Row[]): string[] {
+export function rowsText(rows: readonly Dict[]): string[] {
   const columns = columnsOf(rows)
   const table = [columns.map(visible), ...rows.map(row => columns.map(column => namedText(column, row[column])))]
   const widths = columns.map((_, k) => table.reduce((most, cells) => Math.max(most, textWidth(cells[k]!)), 0))
@@ -84,12 +80,12 @@ function lines(data: Plain): string[] {
   if (isRows(data)) return rowsText(data)
   if (Array.isArray(data) && !isSimple(data))
     return data.flatMap(item => ['-', ...lines(item).map(line => `  ${line}`)])
-  if (isRow(data)) return pairs(data)
+  if (isDict(data)) return pairs(data)
   return [cellText(data)]
 }
 
 /** Simple values first come as they stand, aligned in runs; what has parts follows its name, indented. */
-function pairs(data: Row): string[] {
+function pairs(data: Dict): string[] {
   const entries = Object.entries(data)
   const width = entries.reduce((most, [key, value]) => (isSimple(value) ? Math.max(most, key.length) : most), 0)
   return entries.flatMap(([key, value]) =>
@@ -99,6 +95,10 @@ function pairs(data: Row): string[] {
   )
 }
 
+/** What a list or a dict holds; the items of a list are numbered from 1. */
+const entriesOf = (data: Plain): [string, Plain][] =>
+  Array.isArray(data) ? data.map((item, k) => [String(k + 1), item]) : Object.entries(data as Dict)
+
 /** For terminals: names and values aligned, lists of rows as columns. */
 export const textOf = (data: Plain): string => lines(data).join('\n')
 
@@ -107,9 +107,7 @@ export const treeText = (data: Plain): string => branches(data, '').join('\n')
 
 function branches(data: Plain, indent: string): string[] {
   if (isSimple(data)) return [`${indent}${cellText(data)}`]
-  const entries: [string, Plain][] = Array.isArray(data)
-    ? data.map((item, k) => [String(k + 1), item])
-    : Object.entries(data as Row)
+  const entries = entriesOf(data)
   return entries.flatMap(([key, value], k) => {
     const last = k === entries.length - 1
     const head = `${indent}${last ? '└─ ' : '├─ '}${visible(key)}`
@@ -144,10 +142,7 @@ export function htmlOf(data: Plain): string {
     return `<table class="display"><thead><tr>${head}</tr></thead><tbody>${body.join('')}</tbody></table>`
   }
   if (isSimple(data)) return `<p class="display">${escapeHtml(cellText(data))}</p>`
-  const entries: [string, Plain][] = Array.isArray(data)
-    ? data.map((item, k) => [String(k + 1), item])
-    : Object.entries(data as Row)
-  const body = entries.map(
+  const body = entriesOf(data).map(
     ([key, value]) => `<tr><th scope="row">${escapeHtml(key)}</th><td>${cellHtml(value)}</td></tr>`,
   )
   return `<table class="display"><tbody>${body.join('')}</tbody></table>`

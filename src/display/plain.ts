@@ -1,9 +1,13 @@
 // What a provider gave, as data every face can carry: a copy that JSON holds, without what would never end or leak. Providers
 // come from third parties, so nothing of theirs is believed: circles and depths are cut, lists and texts bounded, keys named
 // like secrets masked (X19), and a getter that throws costs its own value only.
+import { isObject } from '../lib/objects'
 import { isSecretName, MASK, maskText } from '../lib/secrets'
 
 export type Plain = null | boolean | number | string | Plain[] | { [key: string]: Plain }
+export type Dict = Readonly<Record<string, Plain>>
+
+export const isDict = isObject as (value: Plain | undefined) => value is Dict
 
 const MAX_DEPTH = 12
 /** values of one section; the configuration of a large gateway has some thousand */

@@ -203,7 +203,7 @@ export class DisplayRegistry {
   ): Promise<Plain> {
     const work = this.#work(provider, node, options)
     return within(this.#timers, DATA_TIMEOUT_MS, work, () => {
-      throw new OsError('TIMEOUT', `section ${path} gave nothing for ${DATA_TIMEOUT_MS / 1000} s`)
+      throw new OsError('TIMEOUT', `section ${path} returned no data within ${DATA_TIMEOUT_MS / 1000} s`)
     })
   }
 }

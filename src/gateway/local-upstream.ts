@@ -120,10 +120,6 @@ export class LoopbackUpstream {
     return join(this.#options.dataDir, 'upstream')
   }
 
-  get pid(): number | undefined {
-    return this.#child?.pid
-  }
-
   /** Settles the ports, which are this one's until stop(); call once, before start(). */
   async choosePorts({ packets = LOOPBACK_PORT, web = LOOPBACK_WEB_PORT, waitMs = PORT_WAIT_MS } = {}): Promise<void> {
     const [forPackets, forWeb] = await Promise.all([freePort(udpFree, packets, waitMs), freePort(tcpFree, web, waitMs)])

@@ -5,7 +5,8 @@ import type { CommandForm, OptionSpec, OptionValues } from './command-options'
 import { OsError } from './errors'
 import { nearest } from './nearest'
 
-const usage = (text: string, hint?: string): OsError => new OsError('USAGE', text, hint ? { hint } : {})
+/** A mistake on the command line. */
+export const usage = (text: string, hint?: string): OsError => new OsError('USAGE', text, hint ? { hint } : {})
 const helpHint = (form: CommandForm): string => `see os-node ${form.name} --help`
 
 const NUMBER = '\0'

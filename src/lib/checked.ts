@@ -1,10 +1,11 @@
 // Arguments of the library's public methods: a caller's mistake throws BAD_ARGUMENT and names the argument, before anything
 // of the program looks at it. One table per class says what each argument is: `serverPort port`, with `?` where null and
 // nothing are taken too, with `~` where nothing is. A method that promises its result rejects.
-import { OsError } from './errors'
 
-const isObject = (value: unknown): boolean =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value)
+import { OsError } from './errors'
+import { isObject as isJsonObject } from './objects'
+
+const isObject = (value: unknown): boolean => isJsonObject(value) && !ArrayBuffer.isView(value)
 const isWhole = (value: unknown, max: number): boolean => Number.isInteger(value) && Number(value) <= max
 
 const KINDS: Readonly<Record<string, readonly [what: string, holds: (value: unknown) => boolean]>> = {

@@ -32,7 +32,7 @@ export const ERRORS = {
   CROSS_SITE: traits(403, 2, false, 'send the request from the page of this gateway'),
   REQUEST_TIMEOUT: traits(408, 2, true, 'the request came too slowly'),
   HEADERS_TOO_LARGE: traits(431, 2, false, 'send fewer or shorter headers'),
-  UNAUTHORIZED: traits(401, 2, false, 'send the header X-Admin-Token; os-node token --new makes a new one'),
+  UNAUTHORIZED: traits(401, 2, false, 'send the header X-Admin-Token; os-node token --new creates a new one'),
   FORBIDDEN: traits(403, 2, false, 'the configuration forbids this'),
   USER_EXISTS: traits(409, 1, false, 'choose another name, or change that user'),
   READ_ONLY: traits(403, 3, false, 'set web_user.read_only to false to allow writes'),

@@ -27,7 +27,7 @@ export function listenError(protocol: 'TCP' | 'UDP', error: unknown, address: st
   if (code === 'EACCES')
     return new OsError('NETWORK', `${protocol} port ${port} may not be opened by this user`, {
       cause: error,
-      hint: 'choose a port from 1024 up',
+      hint: 'choose port 1024 or above',
     })
   if (code === 'EADDRNOTAVAIL')
     return new OsError('NETWORK', `this machine has no address ${address}`, {

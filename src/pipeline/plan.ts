@@ -263,11 +263,6 @@ export class PacketPlan {
     this.maxSize = this.#fixedSize + metas + this.maskBytes
   }
 
-  /** Bytes of the largest FULL frame these sensors can make, whatever their values. */
-  get maxFullSize(): number {
-    return this.maxSize - this.maskBytes
-  }
-
   /**
    * Writes the frame of the loaded numbers and times at `at`, books it in the template and returns its end. `out` must have room
    * for maxSize bytes. Cannot fail. FULL when asked for, or when the template demands it.

@@ -4,10 +4,12 @@
 // as null: the template counts as missing until a FULL. Reading the mark removes it (what cannot be removed is not used),
 // so only a clean stop of this run makes the values usable again. A file that cannot be read or parsed counts as absent;
 // a failed write is counted in `errors`, kept in `lastError` and tried again later.
+
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { type Clock, systemClock } from '../lib/clock'
 import { type Files, realFiles } from '../lib/files'
+import { isObject } from '../lib/objects'
 
 const MARK = 'clean-stop.json'
 
@@ -160,5 +162,4 @@ export class Registry {
   }
 }
 
-const asRecord = (value: unknown): Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {}
+const asRecord = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {})

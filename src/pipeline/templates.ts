@@ -194,10 +194,6 @@ export class SendStore {
     this.#next = Math.max(this.#next, counter)
   }
 
-  get size(): number {
-    return this.#byTid.size
-  }
-
   find(signature: string): SendTemplate | undefined {
     const template = this.#bySignature.get(signature)
     if (template) template.used = ++this.#tick

@@ -3,19 +3,10 @@
 // to what grid a value is rounded, never history: a fact that is encoded again after a restart decodes to the very same
 // number, so duplicates still collapse. The unit that is written stays (X35, plan.ts): a finer one holds a coarser grid
 // exactly. What fits nowhere is refused, never rounded away.
+import type { WireUnits } from '../units/wire'
 import { POW10, roundHalfEven, unscale } from '../wire/base62'
 
-/** How the words for units on the wire are made and read in dialect `ucum` (X1). Implemented in units/. */
-export interface WireUnits {
-  /** canonical or prefixed UCUM unit → what stands in the text */
-  toToken(unit: string): string
-  /** token of any peer → canonical unit; canonical value = wire value × factor + offset */
-  fromToken(token: string): { unit: string; factor: number; offset: number; ambiguous: boolean }
-  /** the same for a template of C firmware, whose units are plain UCUM: `A` is ampere there, not the class temperature */
-  fromPlain(token: string): ReturnType<WireUnits['fromToken']>
-  /** SI-prefixed spellings of a canonical unit; 1 `code` = `scale` canonical units (`mA` → 0.001). Empty where none fit. */
-  prefixed(unit: string): readonly { code: string; scale: number }[]
-}
+export type { WireUnits }
 
 /** Any UCUM expression or everyday spelling → canonical unit; canonical value = value × factor + offset. */
 export interface UnitResolver {

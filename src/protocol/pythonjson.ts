@@ -1,6 +1,8 @@
 // JSON text as the peers write it: Python's default spacing (`{"a": 1, "b": [1, 2]}`), UTF-8 not ASCII-escaped.
 // Values that JSON cannot hold become null, as JSON.stringify does; nothing here fails on plain data.
 
+import { isObject } from '../lib/objects'
+
 interface PythonJsonOptions {
   /** keys in code point order, as json.dumps(sort_keys=True) */
   sortKeys?: boolean
@@ -21,9 +23,7 @@ export function tolerantObject(bytes: Uint8Array): Record<string, unknown> {
   if (bytes.length === 0) return {}
   try {
     const value: unknown = JSON.parse(new TextDecoder().decode(bytes))
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : {}
+    return isObject(value) ? value : {}
   } catch {
     // a request with broken JSON is answered as one without: the reference does the same
     return {}

@@ -1,7 +1,7 @@
 // Plugins as the HTTP API takes them (GET and POST /api/plugins). An unknown name is BAD_REQUEST `unknown plugin`; a
 // command that fails by itself tells its exit code, with what it printed.
 import { asOsError, OsError } from '../lib/errors'
-import type { PluginItem, Plugins } from './plugins'
+import type { Plugins } from './plugins'
 
 interface HttpCommand {
   readonly exit_code: number
@@ -13,15 +13,6 @@ interface HttpCommand {
 const LIMIT_MS = 60_000
 const MAX_CHARS = 1_000_000
 
-export interface HttpPlugins {
-  list(): { plugins: ReturnType<Plugins['manager']['snapshot']>; items: PluginItem[] }
-  load(plugin: string): Promise<PluginItem>
-  start(plugin: string): Promise<PluginItem>
-  stop(plugin: string): Promise<PluginItem>
-  setEnabled(plugin: string, enabled: boolean): Promise<PluginItem>
-  command(plugin: string, argv: readonly string[]): Promise<HttpCommand>
-}
-
 const known = async <T>(plugin: string, call: Promise<T>): Promise<T> => {
   try {
     return await call
@@ -32,13 +23,14 @@ const known = async <T>(plugin: string, call: Promise<T>): Promise<T> => {
   }
 }
 
-export const httpPlugins = (plugins: Plugins): HttpPlugins => ({
+/** What the page does with plugins; an unknown name is BAD_REQUEST. */
+export const httpPlugins = (plugins: Plugins) => ({
   list: () => ({ plugins: plugins.manager.snapshot(), items: plugins.list() }),
-  load: plugin => known(plugin, plugins.load(plugin)),
-  start: plugin => known(plugin, plugins.start(plugin)),
-  stop: plugin => known(plugin, plugins.stop(plugin)),
-  setEnabled: (plugin, enabled) => known(plugin, plugins.setEnabled(plugin, enabled)),
-  command: (plugin, argv) => known(plugin, command(plugins, plugin, argv)),
+  load: (plugin: string) => known(plugin, plugins.load(plugin)),
+  start: (plugin: string) => known(plugin, plugins.start(plugin)),
+  stop: (plugin: string) => known(plugin, plugins.stop(plugin)),
+  setEnabled: (plugin: string, enabled: boolean) => known(plugin, plugins.setEnabled(plugin, enabled)),
+  command: (plugin: string, argv: readonly string[]) => known(plugin, command(plugins, plugin, argv)),
 })
 
 async function command(plugins: Plugins, plugin: string, argv: readonly string[]): Promise<HttpCommand> {

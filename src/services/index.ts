@@ -2,7 +2,7 @@
 
 export type * from './contract'
 export { BUILTIN_NAMES, pluginFragments } from './defaults'
-export { type HttpPlugins, httpPlugins } from './http'
+export { httpPlugins } from './http'
 export { type ManagerOptions, ServiceManager, type ServiceState } from './manager'
 export {
   PLUGIN_ACTIONS,

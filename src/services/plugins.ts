@@ -122,9 +122,7 @@ export class Plugins {
   /** Mounts and loads a plugin. Throws NOT_FOUND, FORBIDDEN, TIMEOUT, PLUGIN_FAILED. */
   async load(plugin: string): Promise<PluginItem> {
     const name = normalizePluginName(plugin)
-    await this.#making(name, async () => {
-      await ensureAndMountPlugin(this.#parts.node, name, true, String(this.#settings(name).mode))
-    })
+    await this.#making(name, () => this.#mount(name))
     return this.#item(name)
   }
 
@@ -132,7 +130,7 @@ export class Plugins {
   async start(plugin: string): Promise<PluginItem> {
     const name = normalizePluginName(plugin)
     await this.#making(name, async () => {
-      await ensureAndMountPlugin(this.#parts.node, name, true, String(this.#settings(name).mode))
+      await this.#mount(name)
       await this.manager.start(name)
     })
     return this.#item(name)
@@ -251,6 +249,10 @@ export class Plugins {
     } catch (error) {
       this.#logger.warn(`plugin ${name} does not run: ${asOsError(error).message}`)
     }
+  }
+
+  async #mount(name: string): Promise<void> {
+    await ensureAndMountPlugin(this.#parts.node, name, true, String(this.#settings(name).mode))
   }
 
   /** Counts failures of what is not mounted yet; the manager counts the rest. */

@@ -4,9 +4,9 @@
 // What fails: an unknown name is NOT_FOUND with the nearest one; defaults that cannot be saved are reported by the error of
 // the configuration (CONFIG_WRITE), and count all the same, since the schema has them.
 import { ConfigStore } from '../config'
-import { isTree } from '../config/keys'
 import { OsError } from '../lib/errors'
 import { nearest } from '../lib/nearest'
+import { isObject } from '../lib/objects'
 import type { PluginDefinition, PluginHost, PluginTable, Service } from './contract'
 import { BUILTIN_NAMES, builtinFacts, pluginDefaults } from './defaults'
 import { guarded } from './guarded'
@@ -31,9 +31,9 @@ type Settings = Record<string, unknown>
 
 /** `settings` over `standard`, section by section. */
 function merged(standard: Settings, settings: unknown): Settings {
-  if (!isTree(settings)) return standard
+  if (!isObject(settings)) return standard
   const out: Settings = { ...standard, ...settings }
-  for (const [key, value] of Object.entries(standard)) if (isTree(value)) out[key] = merged(value, settings[key])
+  for (const [key, value] of Object.entries(standard)) if (isObject(value)) out[key] = merged(value, settings[key])
   return out
 }
 
@@ -45,8 +45,8 @@ export function pluginSettings(
 ): Record<string, unknown> {
   const standard = pluginDefaults(name, own)
   if (config instanceof ConfigStore) return merged(standard, config.get(pluginKey(name)))
-  const resources = isTree(config.RESOURCES) ? config.RESOURCES : {}
-  const plugins = isTree(resources.service_plugins) ? resources.service_plugins : {}
+  const resources = isObject(config.RESOURCES) ? config.RESOURCES : {}
+  const plugins = isObject(resources.service_plugins) ? resources.service_plugins : {}
   return merged(standard, plugins[name])
 }
 
@@ -64,9 +64,9 @@ export function ensurePluginDefaults(
   if (config instanceof ConfigStore)
     config.update({ RESOURCES: { service_plugins: { [name]: settings } } }, { own: true })
   else {
-    const resources = isTree(config.RESOURCES) ? config.RESOURCES : (config.RESOURCES = {})
+    const resources = isObject(config.RESOURCES) ? config.RESOURCES : (config.RESOURCES = {})
     const tree = resources as Settings
-    const plugins = isTree(tree.service_plugins) ? tree.service_plugins : (tree.service_plugins = {})
+    const plugins = isObject(tree.service_plugins) ? tree.service_plugins : (tree.service_plugins = {})
     ;(plugins as Settings)[name] = settings
   }
   return settings

@@ -1,7 +1,9 @@
 // What is in the middle of the screen: one section, all of them, the providers, or what a search finds; set to the width and cut
 // to the rows there are.
+
 import { DISPLAY_FORMATS, type Plain, pad, rowsText, type SectionInfo } from '../display'
 import { counted } from '../lib/counted'
+import { isObject } from '../lib/objects'
 import { type Style, type TextLine, wrap } from './line'
 import type { Held, TuiState } from './state'
 
@@ -64,7 +66,7 @@ function content(state: TuiState, columns: number): TextLine[] {
 }
 
 const isFailure = (data: Plain): data is { error: string; code: string } =>
-  typeof data === 'object' && data !== null && !Array.isArray(data) && typeof data.error === 'string' && 'code' in data
+  isObject(data) && typeof data.error === 'string' && 'code' in data
 
 /** A section may be thousands of lines: they are set once for each look and width, not for each key. */
 const set = new WeakMap<Held, { columns: number; lines: TextLine[] }>()

@@ -161,8 +161,7 @@ export class TerminalUi {
 export type TuiHandlers = Record<'render' | 'interactive' | 'bios', CliHandler>
 
 const section: OptionSpec = { type: 'string', value: 'NAME,…', help: 'only these sections (else all)' }
-const interval: OptionSpec = { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, help: 'pause between updates' }
-const seconds = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
+const interval: OptionSpec = { type: 'number', value: 'SECONDS', min: 0.1, max: 3600, help: 'interval between updates' }
 
 const handlers = (tui: TerminalUi): TuiHandlers => ({
   render: {
@@ -180,14 +179,14 @@ const handlers = (tui: TerminalUi): TuiHandlers => ({
     summary: 'show the sections live on this terminal',
     options: { section, interval },
     run: async options => ({
-      exitCode: await tui.runInteractive(seconds(options.interval), sectionNames(options.section)),
+      exitCode: await tui.runInteractive(options.interval as number | undefined, sectionNames(options.section)),
     }),
   },
   bios: {
     summary: 'show one section at a time, framed',
     options: { section: { ...section, value: 'NAME', help: 'initial section' }, interval },
     run: async options => ({
-      exitCode: await tui.runBios(seconds(options.interval), sectionNames(options.section)?.[0] ?? null),
+      exitCode: await tui.runBios(options.interval as number | undefined, sectionNames(options.section)?.[0] ?? null),
     }),
   },
 })

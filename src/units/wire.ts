@@ -27,6 +27,7 @@ export interface PrefixedCode {
   readonly scale: number
 }
 
+/** How the words for units on the wire are made and read in dialect `ucum` (X1). */
 export interface WireUnits {
   /** the wire text of a canonical unit */
   toToken(unit: string): string

@@ -44,3 +44,15 @@ export const isData = (cmd: number): boolean => {
   const base = baseCommand(cmd)
   return base === COMMAND.DATA_FULL || base === COMMAND.DATA_DIFF || base === COMMAND.DATA_HEART
 }
+
+/** Commands that answer a packet of the peer. */
+export const ANSWERS: ReadonlySet<number> = new Set([
+  COMMAND.ID_ASSIGN,
+  COMMAND.ID_POOL_RES,
+  COMMAND.HANDSHAKE_ACK,
+  COMMAND.HANDSHAKE_NACK,
+  COMMAND.PONG,
+  COMMAND.TIME_RESPONSE,
+  COMMAND.SECURE_DICT_READY,
+  COMMAND.SECURE_CHANNEL_ACK,
+])

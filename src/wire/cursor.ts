@@ -48,10 +48,6 @@ export class ByteReader {
     const at = this.#take(count)
     return this.bytes.subarray(at, at + count)
   }
-  text(count: number): string {
-    const v = this.view(count)
-    return Buffer.from(v.buffer, v.byteOffset, v.byteLength).toString('utf8')
-  }
 }
 
 export class ByteWriter {
@@ -87,18 +83,12 @@ export class ByteWriter {
     this.bytes[at + 3] = value
     return this
   }
-  u48(value: number): this {
-    return this.u16(Math.floor(value / 4294967296) & 0xffff).u32(value % 4294967296)
-  }
   u64(value: number): this {
     return this.u32(Math.floor(value / 4294967296)).u32(value % 4294967296)
   }
   put(bytes: Uint8Array): this {
     this.bytes.set(bytes, this.#room(bytes.length))
     return this
-  }
-  text(text: string): this {
-    return this.put(Buffer.from(text, 'utf8'))
   }
   /** what was written since `from`, as a view */
   done(from = 0): Uint8Array {

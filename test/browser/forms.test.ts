@@ -313,7 +313,7 @@ test('a command that waits is cancelled, told by the list of jobs', async () => 
 test('a stored packet is made into bytes again and taken apart', async () => {
   await open('packets?device_id=TANK-3')
   await page.locator('tbody tr a').first().click()
-  await page.getByRole('button', { name: 'Make the packet' }).click()
+  await page.getByRole('button', { name: 'Encode packet' }).click()
   await page.getByRole('cell', { name: /DATA_FULL/ }).waitFor()
   await page.getByRole('button', { name: 'Decode' }).click()
   await page.getByText('All fields').waitFor()

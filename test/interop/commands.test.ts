@@ -342,7 +342,7 @@ test('repair-config mends a file that no other command takes; a running gateway 
 })
 
 test('a first start prints the token once, with its link, and no QR code of the loopback; the token opens the API', async () => {
-  const first = running.output.match(/log in by +(\S+)/)?.[1]
+  const first = running.output.match(/log in with +(\S+)/)?.[1]
   assert.ok(first?.startsWith(`http://127.0.0.1:${ports.page}/#/?token=`), running.output)
   assert.equal(running.output.split('admin token').length, 2)
   assert.doesNotMatch(running.output, /█▀▀▀▀▀█|█ ▄▄▄▄▄ █/)
@@ -357,7 +357,7 @@ test('a first start prints the token once, with its link, and no QR code of the 
 test('run --lan: the page is encrypted, and the QR code of the first start is a login a phone in the network can open', () => {
   assert.equal(lan.status, 200)
   const { output } = alone
-  const link = new URL(output.match(/log in by +(\S+)/)?.[1] ?? 'none:')
+  const link = new URL(output.match(/log in with +(\S+)/)?.[1] ?? 'none:')
   const address = lanAddress()
   assert.equal(link.host, `${address ?? '127.0.0.1'}:${ports.page}`, output)
   assert.match(link.href, /^https:.*#\/\?token=/)

@@ -11,9 +11,6 @@ export const sourceOf = (id: number): number => id & 0xff
 /** 255: everybody. */
 export const destinationOf = (id: number): number => (((id >>> 16) & 0xff) < 240 ? (id >>> 8) & 0xff : 255)
 
-/** 0 is the most urgent, 7 the least. */
-export const priorityOf = (id: number): number => (id >>> 26) & 7
-
 /** The bits of an id that name its parameter group. */
 export const pgnMask = (pgn: number): number => (((pgn >>> 8) & 0xff) < 240 ? 0x3ff_0000 : 0x3ff_ff00)
 

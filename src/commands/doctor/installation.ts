@@ -21,7 +21,7 @@ const version: Check = {
 const config: Check = {
   name: 'config',
   run({ context: { config } }) {
-    if (config.problem) return failed(config.problem.message, 'mend the file, or run os-node repair-config')
+    if (config.problem) return failed(config.problem.message, 'correct the file, or run os-node repair-config')
     if (config.warnings.length > 0)
       return warning(config.warnings.join('; '), 'os-node config-show --keys lists the keys')
     return ok(config.path)
@@ -34,11 +34,11 @@ const gateway: Check = {
     const status = context.gateway?.status()
     if (status) return ok(`runs (${status.role}) for ${status.uptime_s} s`)
     const owner = await machine.owner(context.config.dataDir)
-    if (!owner || owner.role === 'command') return ok('none runs on this data directory')
+    if (!owner || owner.role === 'command') return ok('not running on this data directory')
     // asked from outside: it had its time to answer
     return failed(
-      `process ${owner.pid} (os-node ${owner.role}) has the data directory and does not answer`,
-      `see its log; if it stays so, end it: kill ${owner.pid}`,
+      `process ${owner.pid} (os-node ${owner.role}) holds the data directory and does not answer`,
+      `see its log; if it persists, end it: kill ${owner.pid}`,
     )
   },
 }
@@ -50,11 +50,11 @@ const dataDirectory: Check = {
     if (!machine.exists(dataDir)) {
       const parent = dataDir.replace(/\/[^/]+\/?$/, '') || '/'
       const why = machine.exists(parent) ? machine.access(parent, 'write') : undefined
-      if (why) return failed(`${dataDir} cannot be made (${why})`, 'choose a writable folder with --data-dir')
-      return ok(`${dataDir} is made at the first start`)
+      if (why) return failed(`${dataDir} cannot be created (${why})`, 'choose a writable folder with --data-dir')
+      return ok(`${dataDir} is created at the first start`)
     }
     const why = machine.access(dataDir, 'write')
-    if (why === 'EROFS') return failed(`${dataDir} is on a file system without writing`, 'mount it writable')
+    if (why === 'EROFS') return failed(`${dataDir} is on a read-only file system`, 'mount it writable')
     if (why)
       return failed(
         `${dataDir} cannot be written (${why})`,
@@ -68,7 +68,7 @@ const disk: Check = {
   name: 'disk',
   async run({ context: { config, log }, machine }) {
     const space = machine.space(config.dataDir)
-    if (!space) return skipped('this system does not tell its free space')
+    if (!space) return skipped('this system does not report its free space')
     const text = `${bytesText(space.free)} of ${bytesText(space.total)} free`
     const hint = 'free space, or lower gateway.log.max_bytes'
     if (space.free < 16 * MIB || space.free < space.total / 100) return failed(text, hint)
@@ -85,7 +85,7 @@ const log: Check = {
     const status = await context.log.summary()
     const text = `${counted(status.records, 'record')}, ${bytesText(status.bytes)}`
     if (status.state === 'degraded')
-      return failed(`degraded: ${status.reason ?? 'not written'}`, 'check the disk; what waits is in RAM')
+      return failed(`degraded: ${status.reason ?? 'not written'}`, 'check the disk; pending records are in RAM only')
     if (status.lost > 0)
       return warning(
         `${text}; ${counted(status.lost, 'record')} lost`,
@@ -103,7 +103,7 @@ const identity: Check = {
     if (assigned_id > 0 && assigned_id < UNASSIGNED) return ok(`${name}, id ${assigned_id}`)
     return warning(
       `${name} has no id yet`,
-      `a gateway asks its upstream; else os-node ensure-id --host ${server.server_host} --port ${server.server_port}`,
+      `a gateway requests one from its upstream; else os-node ensure-id --host ${server.server_host} --port ${server.server_port}`,
     )
   },
 }
@@ -128,8 +128,8 @@ const access: Check = {
     const token = machine.exists(`${config.dataDir}/token.json`)
     const findings = [
       auth_enabled
-        ? ok(token ? 'a token is set' : 'the first start makes a token and shows it once')
-        : warning('the page asks for no token', 'set web_user.auth_enabled to true'),
+        ? ok(token ? 'a token is set' : 'the first start creates a token and shows it once')
+        : warning('the page requires no token', 'set web_user.auth_enabled to true'),
       ...(local || tls !== 'off'
         ? []
         : [
@@ -160,12 +160,12 @@ const database: Check = {
     if (state === 'down' || state === 'closed')
       return failed(
         `${dialect} is ${state}: ${reason ?? 'no reason given'}; the log keeps every record meanwhile`,
-        'os-node status and the log of the gateway say more; see to storage.sql.driver.path, then restart the gateway',
+        'os-node status and the log of the gateway say more; check storage.sql.driver.path, then restart the gateway',
       )
     if (windows?.problem)
       return warning(
         `${dialect} is ${state}, its files: ${windows.problem}`,
-        'see the disk, and storage.sql.driver.path',
+        'check the disk and storage.sql.driver.path',
       )
     return ok(`${dialect} is ${state}, ${counted(lag_records ?? 0, 'record')} behind the log`)
   },
@@ -177,7 +177,7 @@ const core: Check = {
     const { core_backend: wanted } = config.config.engine_settings
     return CORES.includes(wanted)
       ? ok(wanted)
-      : warning(`${wanted} is not in this build: ${CORES[0]} makes the packets`, `os-node core ${CORES[0]}`)
+      : warning(`${wanted} is not in this build: ${CORES[0]} encodes the packets`, `os-node core ${CORES[0]}`)
   },
 }
 

@@ -10,12 +10,12 @@ import { type Check, type DoctorContext, type Finding, failed, ok, skipped, warn
 
 const WHY: Record<string, string> = {
   EADDRINUSE: 'another program uses it',
-  EACCES: 'ports below 1024 need a right',
+  EACCES: 'ports below 1024 need a permission',
   EADDRNOTAVAIL: 'this machine does not have that address',
 }
 const REMEDY: Record<string, string> = {
   EADDRINUSE: 'stop that program (ss -lptun names it) or choose another port',
-  EACCES: 'choose a port from 1024 up',
+  EACCES: 'choose port 1024 or above',
   EADDRNOTAVAIL: 'use 0.0.0.0, or an address of this machine (ip addr)',
 }
 
@@ -92,7 +92,7 @@ const sources: Check = {
       const { sources: list } = context.config.config.gateway
       const wrong = await problems(doctor, 'sources')
       if (wrong.length > 0) return worst(wrong, wrong[0]!)
-      return skipped(`${list ? list.length : 'all'} of this machine; os-node source test NAME reads one`)
+      return skipped(`${list ? list.length : 'all'} of this machine, not checked; os-node source test NAME reads one`)
     }
     const { links, safe_mode } = gateway.status()
     const named = new Set((await (await context.sources()).list()).map(({ name }) => name))
@@ -109,7 +109,7 @@ async function speak({ machine }: DoctorContext, uplink: Uplink): Promise<Findin
   const { name, medium, host } = uplink
   const kind = mediumInfo(medium)?.name ?? medium
   const port = portOf(medium, uplink.port)
-  if (!host || port === undefined) return skipped(`${name}: ${kind} is tried by the gateway`)
+  if (!host || port === undefined) return skipped(`${name}: ${kind} is checked by a running gateway only`)
   const where = `${name}: ${kind} ${host}:${port}`
   let address: string
   try {
@@ -124,10 +124,10 @@ async function speak({ machine }: DoctorContext, uplink: Uplink): Promise<Findin
       ? failed(`${where}: ${why}`, 'check that the server runs, its address, and firewalls')
       : ok(`${where} answers`)
   }
-  if (kind !== 'UDP') return ok(`${where} has an address`)
+  if (kind !== 'UDP') return ok(`${where}: the name resolves`)
   const why = await machine.answers(address, port)
   if (!why) return ok(`${where} answers`)
-  if (uplink.delivery === 'best_effort') return ok(`${where} has an address; it need not answer`)
+  if (uplink.delivery === 'best_effort') return ok(`${where}: the name resolves; best effort needs no answer`)
   return failed(
     `${where}: ${why}`,
     'check that the server runs, its address, and firewalls; delivery: best_effort for one that never answers',
@@ -160,7 +160,7 @@ const upstream: Check = {
         ? warning(`${carried}; ${sum.text}`, sum.hint)
         : ok(carried)
     }
-    if (uplinks.length === 0) return ok('none configured: a gateway starts one of its own on the loopback')
+    if (uplinks.length === 0) return ok('none configured: the gateway starts a local upstream')
     const findings: Finding[] = await problems(doctor, 'uplinks')
     for (const uplink of uplinks as readonly Uplink[])
       findings.push(

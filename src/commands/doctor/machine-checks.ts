@@ -16,18 +16,18 @@ const clock: Check = {
     const text = new Date(now).toISOString().slice(0, 19) + 'Z'
     if (now < TOO_EARLY_MS)
       return failed(
-        `the clock says ${text}`,
-        'connect to a network with NTP, or fit an RTC; os-node time-sync asks the server',
+        `the clock shows ${text}`,
+        'connect to a network with NTP, or fit an RTC; os-node time-sync gets the time from the server',
       )
     const quality = gateway?.status().time.quality
     if (quality === 'ntp' || quality === 'server')
       return ok(`${text}, synchronized by ${quality === 'ntp' ? 'NTP' : 'the upstream'}`)
     const { kernel, timesyncdMs, rtcS } = await machine.clock()
-    if (kernel?.synced || (!kernel && timesyncdMs !== undefined)) return ok(`${text}, kept by NTP`)
+    if (kernel?.synced || (!kernel && timesyncdMs !== undefined)) return ok(`${text}, synchronized by NTP`)
     if (rtcS !== undefined && Math.abs(rtcS - now / 1000) <= 120) return ok(`${text}, agrees with the RTC`)
     return warning(
       `${text}, not synchronized`,
-      'sudo timedatectl set-ntp true; facts wait gateway.time.hold_unsynced_s for a sync, then go as they are',
+      'sudo timedatectl set-ntp true; facts wait gateway.time.hold_unsynced_s for a sync, then are sent without one',
     )
   },
 }
@@ -38,12 +38,12 @@ const memory: Check = {
     const guard = gateway?.status().guard
     if (guard && guard.level !== 'normal')
       return warning(
-        `the gateway does less (${guard.level}): ${guard.reason ?? ''}`,
+        `reduced operation (${guard.level}): ${guard.reason ?? ''}`,
         'stop other programs, or read fewer sensors',
       )
     const { limit, free } = machine.memory()
-    const text = `${bytesText(limit)} to use${free === undefined ? '' : `, ${bytesText(free)} free`}`
-    if (limit < 128 << 20) return warning(text, 'a gateway wants 128 MiB or more')
+    const text = `${bytesText(limit)} usable${free === undefined ? '' : `, ${bytesText(free)} free`}`
+    if (limit < 128 << 20) return warning(text, 'a gateway needs 128 MiB or more')
     if (free !== undefined && free < 32 << 20) return warning(text, 'stop other programs')
     return ok(text)
   },
@@ -77,9 +77,9 @@ const throttling: Check = {
       const [, text, hint] = THROTTLED[0]
       return (await machine.measure(`${dir}/in0_lcrit_alarm`))?.trim() === '1'
         ? failed(text, hint)
-        : ok('the supply voltage is right')
+        : ok('the supply voltage is sufficient')
     }
-    return skipped('this machine does not tell')
+    return skipped('this machine does not report it')
   },
 }
 
@@ -90,7 +90,7 @@ const temperature: Check = {
     const zones = (await Promise.all(names.map(name => machine.measure(`/sys/class/thermal/${name}/temp`))))
       .map(text => Number(text) / 1000)
       .filter(celsius => Number.isFinite(celsius) && celsius > 0 && celsius < 200)
-    if (zones.length === 0) return skipped('this machine does not tell')
+    if (zones.length === 0) return skipped('this machine does not report it')
     const most = Math.max(...zones)
     const text = `${most.toFixed(0)} °C at most`
     return most >= 80 ? warning(text, 'cool the board: it slows down at 80 to 85 °C') : ok(text)
@@ -124,7 +124,7 @@ const groups: Check = {
       findings.push(
         machine.access(path, 'write')
           ? failed(
-              `${owners.join(', ')}: no right to use ${path} (group ${machine.groupOf(path) ?? 'unknown'})`,
+              `${owners.join(', ')}: no permission to use ${path} (group ${machine.groupOf(path) ?? 'unknown'})`,
               remedy(doctor, 'permission', path),
             )
           : ok(`${path} can be used`),
@@ -133,8 +133,8 @@ const groups: Check = {
     const { buses } = await boardOf(doctor)
     for (const { name, device, state, used_by, todo } of buses)
       if (state === 'no_right' && used_by.length > 0)
-        findings.push(failed(`${used_by.join(', ')}: no right to use ${name} (${device})`, todo))
-    return worst(findings, ok('nothing configured needs rights of a group'))
+        findings.push(failed(`${used_by.join(', ')}: no permission to use ${name} (${device})`, todo))
+    return worst(findings, ok('no configured device needs a group'))
   },
 }
 
@@ -145,9 +145,9 @@ const buses: Check = {
     const findings: Finding[] = []
     for (const [path, owners] of configuredDevices(doctor.context.config))
       if (!machine.exists(path))
-        findings.push(failed(`${owners.join(', ')}: ${path} is not there`, remedy(doctor, 'device', path)))
+        findings.push(failed(`${owners.join(', ')}: ${path} does not exist`, remedy(doctor, 'device', path)))
     const { buses: all, clashes, title } = await boardOf(doctor)
-    for (const clash of clashes) findings.push(failed(`wanted twice: ${clash}`, 'os-node board shows the pins'))
+    for (const clash of clashes) findings.push(failed(`used twice: ${clash}`, 'os-node board shows the pins'))
     for (const { name, state, used_by, todo } of all)
       if (state === 'missing' && used_by.length > 0)
         findings.push(failed(`${used_by.join(', ')}: ${name} is off`, todo))

@@ -24,7 +24,7 @@ function header(pins: readonly PinReport[], paint: Paint): string[] {
   return lines
 }
 
-const STATES: Record<BusReport['state'], string> = { ready: 'ready', no_right: 'no right', missing: 'off' }
+const STATES: Record<BusReport['state'], string> = { ready: 'ready', no_right: 'no permission', missing: 'off' }
 
 function text(report: BoardReport, paint: Paint): string {
   const { board, title, by, model, pins, off_header, buses, leds, clashes } = report
@@ -32,15 +32,15 @@ function text(report: BoardReport, paint: Paint): string {
     by === 'device tree'
       ? model
       : by === 'configuration'
-        ? `gateway.board; the machine says ${model || 'nothing'}`
+        ? `gateway.board; the machine reports ${model || 'nothing'}`
         : model
   const lines = [`${paint.bold(title)} (${board})${known ? `: ${known}` : ''}`]
   if (pins.length > 0) lines.push('', ...header(pins, paint))
   if (off_header.length > 0) {
     const rows = off_header.map(({ name, used_by }) => [name, used_by.join(', ')])
-    lines.push('', columns([['off the header', 'used by'], ...rows], paint))
+    lines.push('', columns([['not on the header', 'used by'], ...rows], paint))
   }
-  if (clashes.length > 0) lines.push('', ...clashes.map(clash => paint.bad(`wanted twice: ${clash}`)))
+  if (clashes.length > 0) lines.push('', ...clashes.map(clash => paint.bad(`used twice: ${clash}`)))
   if (buses.length > 0) {
     const rows = buses.map(({ name, device, state, used_by, todo = '' }) => [
       name,
@@ -55,7 +55,7 @@ function text(report: BoardReport, paint: Paint): string {
   const wanted = buses.filter(({ state, used_by }) => state !== 'ready' && used_by.length > 0)
   for (const { name, todo, note, used_by } of wanted)
     lines.push(paint.warn(`${used_by.join(', ')} needs ${name}: ${todo}${note ? ` (${note})` : ''}`))
-  const lit = Object.entries(leds).map(([led, path]) => `${led} ${path ?? 'not there'}`)
+  const lit = Object.entries(leds).map(([led, path]) => `${led} ${path ?? 'not present'}`)
   if (lit.length > 0) lines.push('', `LEDs: ${lit.join(', ')}`)
   if (pins.length === 0)
     lines.push("its pins are named by the kernel's line names, or by chip and line: os-node gpio lists them")

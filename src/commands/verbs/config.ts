@@ -30,14 +30,14 @@ const holdsSecret = (key: string, value: string): boolean =>
 /** What a write answers; from a running gateway also what counts at its next start only. */
 function changed({ restart, ...value }: Change, via: CommandContext['via'], logger: Logger): Record<string, unknown> {
   const waits = restart && via === 'gateway'
-  if (waits) logger.warn(`${value.key} counts from the next start of the gateway on`)
+  if (waits) logger.warn(`${value.key} takes effect at the next start of the gateway`)
   return { ...value, ...(waits && { needs_restart: true }) }
 }
 
 export const configUnset: Verb = {
   name: 'config-unset',
   summary: 'remove one value from the configuration; its default applies',
-  description: 'An element of a list goes. Keys that nothing reads can be taken out too.',
+  description: 'Also removes an element of a list, or a key that os-node does not know.',
   examples: ['os-node config-unset --key engine_settings.precision', 'os-node config-unset --key gateway.sources[2]'],
   options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
   where: 'either',
@@ -94,7 +94,7 @@ export const configSet: Verb = {
 function changeText({ key, old, new: now, needs_restart, warning }: Record<string, unknown>, paint: Paint): string {
   return [
     `${key}: ${cell(old)} → ${cell(now)}`,
-    ...(needs_restart ? [paint.warn('it counts from the next start of the gateway on')] : []),
+    ...(needs_restart ? [paint.warn('it takes effect at the next start of the gateway')] : []),
     ...(warning === undefined ? [] : [paint.warn(String(warning))]),
   ].join('\n')
 }

@@ -57,7 +57,7 @@ export const dbExport: Verb<Exported> = {
   text({ file, bytes, rows, left_out = [] }, paint) {
     return [
       `${paint.bold(file)}: ${counted(rows.os_packets, 'packet')}, ${counted(rows.os_sensors, 'sensor value')}, ${bytesText(bytes)}`,
-      ...left_out.map(why => paint.bad(`left out, but for what the log still has of it: ${why}`)),
+      ...left_out.map(why => paint.bad(`left out, except for the records that the log still holds: ${why}`)),
     ].join('\n')
   },
 }

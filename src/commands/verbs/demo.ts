@@ -70,7 +70,7 @@ async function run(context: CommandContext, options: OptionValues): Promise<{ ex
 export const demo: Verb = {
   name: 'demo',
   summary: 'run a temporary gateway with simulated readings',
-  description: 'Nothing of it stays. The folder of a running gateway is not touched.',
+  description: 'Its data directory is temporary and removed at the end; that of a running gateway is not touched.',
   examples: ['os-node demo --open-browser', 'os-node demo --duration 60 --web-port 9000'],
   options: {
     'open-browser': { type: 'boolean', help: 'open the page in a browser, signed in' },

@@ -25,7 +25,7 @@ export async function examine(context: CommandContext, machine: Machine, checks 
       .then(() => run({ context, machine }))
       .catch((thrown): Finding => {
         const { message, hint } = asOsError(thrown)
-        return failed(`the check could not be made: ${message}`, hint)
+        return failed(`the check did not complete: ${message}`, hint)
       })
     reports.push({ name, ...finding })
   }
@@ -57,7 +57,7 @@ function text({ checks, failed: bad, warnings }: Diagnosis, paint: Paint): strin
       ? paint.bad(`${bad} failed`)
       : warnings > 0
         ? paint.warn(counted(warnings, 'warning'))
-        : paint.good('all well')
+        : paint.good('no problems')
   return [...lines, '', bad > 0 && warnings > 0 ? `${sum}, ${counted(warnings, 'warning')}` : sum].join('\n')
 }
 
@@ -66,7 +66,7 @@ export const doctor: Verb<Diagnosis> = {
   aliases: ['diagnose'],
   summary: 'diagnose problems and suggest fixes',
   description:
-    'Changes nothing. In a running gateway its own links are asked; without one ports and upstream are tried.',
+    'Changes nothing. A running gateway reports the state of its links; without one, ports and upstream are probed.',
   examples: ['os-node doctor', 'os-node diagnose --json'],
   options: {},
   where: 'either',

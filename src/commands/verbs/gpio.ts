@@ -53,7 +53,7 @@ function listText({ lines, outputs }: GpioReport, paint: Paint): string {
 export const gpioList: Verb<GpioReport> = {
   name: 'gpio',
   summary: 'list GPIO lines with name, direction, consumer and outputs',
-  description: 'Asking takes no line from anybody. Values are those of lines that the running gateway holds.',
+  description: 'Takes no line from another program. Values are shown for the lines that the running gateway holds.',
   examples: ['os-node gpio', 'os-node gpio --json'],
   options: {},
   where: 'either',

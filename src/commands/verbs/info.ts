@@ -49,9 +49,9 @@ export const idInfo: Verb<IdInfo> = {
     const has = assigned(assigned_id)
     const rows = [
       ['device', device_id || 'without a name'],
-      ['id', has ? assigned_id : `none yet; os-node ensure-id asks ${server.host}:${server.port}`],
+      ['id', has ? assigned_id : `none yet; os-node ensure-id requests one from ${server.host}:${server.port}`],
       ['kept in', config_path],
-      ['hands out', ids && (ids.problem ?? `${ids.allocated ?? 0} in use, of a ${ids.source}`)],
+      ['assigns ids', ids && (ids.problem ?? `${ids.allocated ?? 0} in use, of a ${ids.source}`)],
     ] as const
     return pairs(rows, paint)
   },

@@ -10,7 +10,7 @@ import { columns } from './status'
 
 const PLUGIN: OptionSpec = { type: 'string', value: 'PLUGIN', required: true, help: 'name, as plugin-list shows it' }
 const CMD: OptionSpec = { type: 'string', value: 'COMMAND', help: 'command of the plugin; --help lists them' }
-const ARGS: OptionSpec = { type: 'list', value: 'WORDS', help: "the command's own options, behind -- or as they are" }
+const ARGS: OptionSpec = { type: 'list', value: 'WORDS', help: 'options of the command, after -- or directly' }
 
 /** commands of built-in plugins that only look; what is not here takes the data directory's lock where no gateway runs */
 const LOOKS: Readonly<Record<string, readonly string[]>> = {
@@ -121,7 +121,7 @@ export const pluginList: Verb<{ plugins: unknown; items: readonly PluginItem[] }
   text({ items }, paint) {
     const rows = items.map(({ name, enabled, running, loaded, auto_start, failures, error, summary }) => [
       name,
-      enabled ? (running ? 'runs' : loaded ? 'loaded' : '') : 'off',
+      enabled ? (running ? 'running' : loaded ? 'loaded' : '') : 'off',
       auto_start ? 'with the gateway' : 'by hand',
       failures > 0 ? String(failures) : '',
       error ?? summary,
@@ -133,7 +133,7 @@ export const pluginList: Verb<{ plugins: unknown; items: readonly PluginItem[] }
 export const pluginLoad: Verb = {
   name: 'plugin-load',
   summary: 'load a plugin; in a running gateway also start it',
-  description: 'Without a gateway it is loaded to see whether it can be, and left again.',
+  description: 'Without a gateway the plugin is only loaded as a test.',
   examples: ['os-node plugin-load port_forwarder', 'os-node plugin-load --name env-guard --json'],
   options: { name: PLUGIN },
   operands: ['name'],

@@ -23,7 +23,7 @@ export const reload: Verb<ReloadReport> = {
       const said = WORDS.filter(what => applied[what].length > 0).map(what => `${what} ${applied[what].join(', ')}`)
       if (said.length > 0) lines.push(`${kind}: ${said.join('; ')}`)
     }
-    if (needs_restart.length > 0) lines.push(paint.warn(`from the next start on: ${needs_restart.join(', ')}`))
+    if (needs_restart.length > 0) lines.push(paint.warn(`effective at the next start: ${needs_restart.join(', ')}`))
     return lines.join('\n')
   },
 }

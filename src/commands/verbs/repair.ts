@@ -14,7 +14,7 @@ export const repairConfig: Verb<{ ok: true; repaired: readonly Repaired[]; backu
   name: 'repair-config',
   summary: 'repair a broken configuration file',
   description:
-    'Valid keys stay, the rest gets its default, elements of lists that cannot be mended go. The old file is kept beside it as .bak.',
+    'Valid keys stay, invalid ones get their default, invalid elements of lists are removed. The old file is kept as .bak.',
   examples: [
     'os-node repair-config',
     'os-node repair-config --unknown',
@@ -26,12 +26,12 @@ export const repairConfig: Verb<{ ok: true; repaired: readonly Repaired[]; backu
   tolerant: true,
   async run({ config, logger }, options) {
     const { repaired, backup } = config.repair(options.unknown === true)
-    if (backup) logger.info(`${config.path} was mended; the old file is ${backup}`)
+    if (backup) logger.info(`${config.path} was repaired; the old file is ${backup}`)
     for (const { key, old, new: now } of repaired) logger.info(`${named(key)}: ${shown(old)} → ${shown(now)}`)
     return { value: { ok: true, repaired, ...(backup !== undefined && { backup }) } }
   },
   text: ({ repaired, backup }) =>
     repaired.length === 0
-      ? 'nothing had to be mended'
+      ? 'nothing had to be repaired'
       : `mended: ${repaired.map(({ key }) => named(key)).join(', ')}${backup === undefined ? '' : `; the broken file is ${backup}`}`,
 }

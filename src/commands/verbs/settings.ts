@@ -39,7 +39,7 @@ export const core: Verb<Cores> = {
     return { value: { active: CORES[0], configured, available: [...CORES] } }
   },
   text: ({ active, configured, available }, paint) =>
-    `${paint.bold(active)} makes the packets; in this build: ${available.join(', ')}` +
+    `${paint.bold(active)} encodes the packets; in this build: ${available.join(', ')}` +
     (configured === active ? '' : paint.warn(`; configured is ${configured}, which is not in this build`)),
 }
 
@@ -48,7 +48,7 @@ const LEVELS = ['debug', 'info', 'warn', 'error'] as const
 export const logLevel: Verb = {
   name: 'log-level',
   summary: 'show or set the minimum level of log lines',
-  description: 'A running gateway takes it at once.',
+  description: 'A running gateway applies it at once.',
   examples: ['os-node log-level', 'os-node log-level debug'],
   options: { set: { type: 'string', value: 'LEVEL', choices: LEVELS, help: 'minimum level' } },
   operands: ['set'],

@@ -38,7 +38,7 @@ export const sourceTest: Verb<SourceTest> = {
   name: 'source test',
   summary: 'read a source once and show raw bytes and values',
   description:
-    'Nothing of it goes into the log, and the schedule goes on. A source that is down is tried at once. ' +
+    'Nothing is logged, and the schedule continues. A source that is down is tried at once. ' +
     'Exit 1 when one of its sensors has no value.',
   examples: ['os-node source test boiler', 'os-node source test boiler --json'],
   options: { name: { type: 'string', value: 'NAME', required: true, help: 'source, as os-node source list shows it' } },

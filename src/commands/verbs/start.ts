@@ -34,7 +34,7 @@ async function start(
 /** Throws USAGE beside --host, CONFIG_INVALID while the page asks for no token. */
 function openToLan({ config }: CommandContext, overrides: StartOverrides): void {
   if (overrides.host !== undefined)
-    throw new OsError('USAGE', '--lan is the page on all addresses; --host names one', { hint: 'give one of them' })
+    throw new OsError('USAGE', '--lan opens the page on all addresses; --host names one', { hint: 'use one of them' })
   if (!config.config.web_user.auth_enabled)
     throw new OsError('CONFIG_INVALID', '--lan: the page would be open to the whole network without a token', {
       hint: 'os-node config-set web_user.auth_enabled true, or start without --lan',
@@ -48,13 +48,13 @@ export const run: Verb = {
   name: 'run',
   summary: 'run the gateway: sources, log, uplinks, web page',
   description:
-    'The page listens on this machine only. --lan opens it to the network, encrypted, for everybody who has the token; the first\n' +
+    'The page listens on this machine only. --lan opens it to the network, encrypted, for everyone with the token; the first\n' +
     'start prints a QR code that logs a phone in.',
   examples: ['os-node run', 'os-node run --lan', 'os-node run --config /etc/os-node/Config.json'],
   options: {
     lan: {
       type: 'boolean',
-      help: 'the page on all addresses, by TLS (self-signed where web_user.tls names no certificate); needs web_user.auth_enabled',
+      help: 'open the page on all addresses, by TLS (self-signed where web_user.tls names no certificate); needs web_user.auth_enabled',
     },
     host: {
       type: 'string',
@@ -62,7 +62,7 @@ export const run: Verb = {
       help: 'address of the web page (else RESOURCES.service_plugins.web_user.host)',
     },
     port: port('port of the web page (else RESOURCES.service_plugins.web_user.port)'),
-    'web-port': port('the same, as in serve'),
+    'web-port': port('same as --port, as in serve'),
   },
   where: 'local',
   starts: true,
@@ -71,7 +71,9 @@ export const run: Verb = {
     start(context, 'run', options, page => {
       const webPort = options['web-port'] ?? page
       if (page !== undefined && webPort !== page)
-        throw new OsError('USAGE', '--port and --web-port of run are both the port of the page', { hint: 'give one' })
+        throw new OsError('USAGE', '--port and --web-port of run are both the port of the page', {
+          hint: 'use one of them',
+        })
       return typeof webPort === 'number' ? { webPort } : {}
     }),
 }

@@ -87,7 +87,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
   if (log.gaps?.length)
     lines.push(
       paint.bad(
-        `log damaged: records ${log.gaps.map(({ from, to }) => `${from}-${to}`).join(', ')} are lost; check the card`,
+        `log damaged: records ${log.gaps.map(({ from, to }) => `${from}-${to}`).join(', ')} are lost; check the disk`,
       ),
     )
   if (status.safe_mode)
@@ -95,11 +95,11 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
       paint.bad(`SAFE MODE: ${status.safe_mode}; links and SQL view are off. os-node safe-mode --leave opens them`),
     )
   if (status.guard && status.guard.level !== 'normal')
-    lines.push(paint.warn(`doing less (${status.guard.level}): ${status.guard.reason}`))
+    lines.push(paint.warn(`reduced operation (${status.guard.level}): ${status.guard.reason}`))
   const { ids } = status
   if (ids?.problem) lines.push(paint.bad(`ids: ${ids.problem}`))
   else if (ids)
-    lines.push(`ids: ${ids.allocated} handed out, ${ids.released} ${ids.source === 'pool' ? 'left' : 'free again'}`)
+    lines.push(`ids: ${ids.allocated} assigned, ${ids.released} ${ids.source === 'pool' ? 'left' : 'free again'}`)
   if (ids?.refused)
     lines.push(paint.bad(`ids: ${counted(ids.refused, 'new device')} refused, security_settings.id_max_bytes is full`))
   // what keeps the gateway from its work comes before the tables
@@ -115,7 +115,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     )
   else if (log.state === 'degraded' && status.role !== 'none') lines.push(paint.warn(mendDisk))
   if (log.chain) lines.push(paint.bad(log.chain))
-  if (status.needs_restart) lines.push(paint.warn(`from the next start on: ${status.needs_restart.join(', ')}`))
+  if (status.needs_restart) lines.push(paint.warn(`effective at the next start: ${status.needs_restart.join(', ')}`))
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   for (const { aid, addresses } of status.shared_ids ?? [])
     lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))

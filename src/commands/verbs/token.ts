@@ -12,8 +12,8 @@ export const token: Verb = {
   changes: true,
   async run(context, options) {
     if (!options.new) {
-      throw new OsError('USAGE', 'tokens are not kept readable, so none can be shown', {
-        hint: 'os-node token --new makes a new one',
+      throw new OsError('USAGE', 'tokens are stored as hashes and cannot be shown', {
+        hint: 'os-node token --new creates a new one',
       })
     }
     const made = await context.newToken()

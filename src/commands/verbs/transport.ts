@@ -33,7 +33,7 @@ export const transporterToggle: Verb = {
   name: 'transporter-toggle',
   summary: 'switch a medium on or off',
   description:
-    'Counts for dispatch, uplinks and receivers, at once in a running gateway. What waits for an uplink stays in the log.',
+    'Applies to dispatch, uplinks and receivers, at once in a running gateway. Facts that wait for an uplink stay in the log.',
   examples: ['os-node transporter-toggle TCP --enable', 'os-node transporter-toggle --name udp --disable --json'],
   options: {
     name: { type: 'string', value: 'MEDIUM', required: true, help: MEDIUM },
@@ -61,7 +61,7 @@ export const reloadProtocol: Verb = {
   async run({ transport }, options) {
     const { name, reloaded } = await transport().reload(String(options.medium))
     if (reloaded) return { value: { medium: name, reloaded } }
-    const hint = `os-node transport-status says why; os-node transporter-toggle ${name} --enable switches it on`
+    const hint = `os-node transport-status shows why; os-node transporter-toggle ${name} --enable switches it on`
     return { value: { medium: name, reloaded, error: `No available driver: ${name}`, hint }, exitCode: 1 }
   },
 }

@@ -1,7 +1,9 @@
 // The terminal UI on the command line. `tui render` and `tui sections` run where the data is; `tui interactive` and `tui bios`
 // run where the person is and ask a running gateway for each look (D17).
+
 import { type Plain, parseFormat, rowsText, type SectionInfo, sectionNames, textOf, treeText } from '../../display'
 import { OsError } from '../../lib/errors'
+import { isObject } from '../../lib/objects'
 import type { CommandContext, TerminalUiLike } from '../context'
 import type { OptionSpec, Paint, Verb } from '../verb'
 
@@ -15,15 +17,14 @@ const INTERVAL: OptionSpec = {
   value: 'SECONDS',
   min: 0.1,
   max: 3600,
-  help: 'pause between updates (else RESOURCES.service_plugins.tui.default_interval)',
+  help: 'interval between updates (else RESOURCES.service_plugins.tui.default_interval)',
 }
-const seconds = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
 
 /** One section's data as a person reads it on a terminal. */
 function drawn(format: unknown, data: Plain): string {
   if (typeof data === 'string') return data
   if (format === 'tree') return treeText(data)
-  const rows = Array.isArray(data) && data.every(row => typeof row === 'object' && row !== null && !Array.isArray(row))
+  const rows = Array.isArray(data) && data.every(isObject)
   if (format === 'table' && rows && data.length !== 1) return rowsText(data as Record<string, Plain>[]).join('\n')
   return JSON.stringify(data, null, 2)
 }
@@ -57,8 +58,7 @@ export const tuiRender: Verb = {
 
 const heading = (name: string, paint: Paint): string => `${paint.bold(name)}\n`
 
-const isMissing = (data: Plain): boolean =>
-  typeof data === 'object' && data !== null && !Array.isArray(data) && data.code === 'NOT_FOUND' && 'error' in data
+const isMissing = (data: Plain): boolean => isObject(data) && data.code === 'NOT_FOUND' && 'error' in data
 
 export const tuiSections: Verb<{ sections: readonly SectionInfo[] }> = {
   name: 'tui sections',
@@ -95,7 +95,7 @@ async function terminalUi(context: CommandContext): Promise<TerminalUiLike> {
 }
 
 const KEYS =
-  'Keys: m providers, s search, a number that section, a all, r refresh, j json, q quit; arrows and page keys scroll and switch. ' +
+  'Keys: m providers, s search, a number for that section, a all, r refresh, j json, q quit; arrows and page keys scroll and switch. ' +
   'Shows a running gateway, or what the files say while none runs.'
 
 export const tuiInteractive: Verb = {
@@ -107,7 +107,7 @@ export const tuiInteractive: Verb = {
   options: { section: SECTIONS, interval: INTERVAL },
   where: 'local',
   run: async (context, { section, interval }) => ({
-    exitCode: await (await terminalUi(context)).runInteractive(seconds(interval), sectionNames(section)),
+    exitCode: await (await terminalUi(context)).runInteractive(interval as number | undefined, sectionNames(section)),
   }),
 }
 
@@ -119,6 +119,9 @@ export const tuiBios: Verb = {
   options: { section: { type: 'string', value: 'NAME', help: 'initial section' }, interval: INTERVAL },
   where: 'local',
   run: async (context, { section, interval }) => ({
-    exitCode: await (await terminalUi(context)).runBios(seconds(interval), sectionNames(section)?.[0] ?? null),
+    exitCode: await (await terminalUi(context)).runBios(
+      interval as number | undefined,
+      sectionNames(section)?.[0] ?? null,
+    ),
   }),
 }

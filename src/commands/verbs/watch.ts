@@ -1,7 +1,9 @@
 // watch: the state of one part, again and again. A row each interval says what it is now and which keys changed since the row
 // before. It ends with --duration or when it is stopped, which is no failure. In a running gateway
 // the gateway's own state is watched, without one the files.
+
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isObject } from '../../lib/objects'
 import { numberText } from '../../units/display'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
@@ -40,7 +42,7 @@ interface Row {
 
 /** Dotted keys of everything that is no object. */
 function flat(value: unknown, path = '', into = new Map<string, string>()): Map<string, string> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length > 0)
+  if (isObject(value) && Object.keys(value).length > 0)
     for (const [name, item] of Object.entries(value)) flat(item, path ? `${path}.${name}` : name, into)
   else into.set(path, JSON.stringify(value) ?? 'null')
   return into
@@ -90,7 +92,7 @@ function rowText({ at, module, changed, state }: Row, paint: Paint): string {
 export const watch: Verb = {
   name: 'watch',
   summary: 'print the state of a module and its changes',
-  description: 'The first state and then what changes; with --json lines {at, module, changed, state}.',
+  description: 'Prints the first state, then each change; with --json lines {at, module, changed, state}.',
   examples: ['os-node watch transport', 'os-node watch --module pipeline --interval 5 --duration 60'],
   options: {
     module: { type: 'string', value: 'MODULE', required: true, choices: Object.keys(MODULES), help: 'module to watch' },

@@ -44,7 +44,7 @@ export const webEntries = {
       ui_enabled: flag(true, 'show the page; off: only the API'),
       ui_theme: text('auto', 'looks of the page: auto, light or dark'),
       ui_layout: text('cards', 'arrangement of the page'),
-      ui_refresh_seconds: int(5, 'pause between updates of what is not pushed', { min: 1, max: 3600 }),
+      ui_refresh_seconds: int(5, 'interval between updates of what is not pushed', { min: 1, max: 3600 }),
       ui_compact: flag(false, 'smaller distances'),
       expose_sections: list(v.string(), 'parts of the dashboard the page shows; empty: all'),
     }),

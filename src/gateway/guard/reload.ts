@@ -131,6 +131,6 @@ export class Reloader {
     )
     if (said.length > 0 || changed.length > 0)
       this.#logger.info(`configuration read again; ${said.join('; ') || 'no link changed'}`)
-    if (needs_restart.length > 0) this.#logger.warn(`from the next start on: ${needs_restart.join(', ')}`)
+    if (needs_restart.length > 0) this.#logger.warn(`effective at the next start: ${needs_restart.join(', ')}`)
   }
 }

@@ -216,7 +216,7 @@ export class Resources {
     this.#reason = reason
     this.#above = this.#below = 0
     if (up && this.level !== 'normal') this.#taken[this.level]++
-    this.#parts.logger.warn(up ? `doing less (${this.level}): ${reason}` : `doing more again: ${this.level}`)
+    this.#parts.logger.warn(up ? `reduced operation (${this.level}): ${reason}` : `operation restored: ${this.level}`)
     this.#parts.changed(this.level, reason)
   }
 }

@@ -142,11 +142,6 @@ export class MqttConnection {
     client.on('close', () => this.#closed())
   }
 
-  /** messages that came and are not settled */
-  get unsettled(): number {
-    return this.#acks.unsettled
-  }
-
   /**
    * Settles when the broker has taken the message over (QoS 1, 2), or the socket has it (0): with null, or with why it did
    * not. They leave in the order of the calls.

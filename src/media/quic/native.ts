@@ -42,7 +42,6 @@ export interface QuicheConnection {
   streamRecv(id: number, into: Uint8Array): [number, boolean] | null
   /** how many bytes it took; null: none now */
   streamSend(id: number, bytes: Uint8Array, fin: boolean): number | null
-  streamShutdown(id: number, direction: number, error: number): void
   readable(): Iterable<number>
   peerStreamsLeftBidi(): number
   dgramRecv(into: Uint8Array): number | null

@@ -1,7 +1,7 @@
 // What a node takes from the wire and what it sends in each role (`Node_Setting.device_role`, docs/protocol.md "Roles"): a tx_only node
 // answers no requests; an rx_only node sends no data packets and no requests, only answers. Pure tables.
 import { OsError } from '../../lib/errors'
-import { COMMAND } from '../../wire/commands'
+import { ANSWERS, COMMAND } from '../../wire/commands'
 
 export type DeviceRole = 'duplex' | 'tx_only' | 'rx_only'
 
@@ -22,17 +22,6 @@ const IGNORED_CONTROL: Record<DeviceRole, ReadonlySet<number>> = {
 
 /** Whether a node of that role leaves a control packet unanswered and unread. */
 export const ignoresControl = (role: DeviceRole, cmd: number): boolean => IGNORED_CONTROL[role].has(cmd)
-
-const ANSWERS = new Set<number>([
-  COMMAND.ID_ASSIGN,
-  COMMAND.ID_POOL_RES,
-  COMMAND.HANDSHAKE_ACK,
-  COMMAND.HANDSHAKE_NACK,
-  COMMAND.PONG,
-  COMMAND.TIME_RESPONSE,
-  COMMAND.SECURE_DICT_READY,
-  COMMAND.SECURE_CHANNEL_ACK,
-])
 
 /** Why a node of that role does not send a packet that begins with `cmd`; null when it may. */
 export const sendRefusal = (role: DeviceRole, cmd: number | undefined): OsError | null =>

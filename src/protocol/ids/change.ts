@@ -1,11 +1,9 @@
 // The changes of the allocator's journal and the records of its file as text, and read back from whatever a file holds. Pure.
+import { isObject } from '../../lib/objects'
 import type { IdChange, IdRecord } from './state'
 
 export const isId = (value: unknown): value is number =>
   typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= 0xffff_ffff
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** 1e999 in a file reads as infinity, which no file can hold again */
 const isSeconds = (value: unknown): value is number => Number.isFinite(value)

@@ -4,7 +4,8 @@
 // What fails: a file that is no such document throws STORAGE; an entry in it that cannot be read marks the state as damaged.
 import { OsError } from '../../lib/errors'
 import type { Files } from '../../lib/files'
-import { isId, isObject, recordFrom } from './change'
+import { isObject } from '../../lib/objects'
+import { isId, recordFrom } from './change'
 import { JsonScanner } from './jsonscanner'
 import type { IdRecord, IdState } from './state'
 

@@ -1,6 +1,8 @@
 // The key by which the allocator knows a device again, so that one that asks twice keeps its id. Pure; a
 // request that says nothing about its device has the empty key and is never recognised.
+
 import { OsError } from '../../lib/errors'
+import { isObject } from '../../lib/objects'
 import { pythonJson } from '../pythonjson'
 
 export type DeviceMeta = Readonly<Record<string, unknown>>
@@ -15,7 +17,7 @@ function textOf(value: unknown): string {
 }
 
 const isFilledObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
+  isObject(value) && Object.keys(value).length > 0
 
 export function deviceKey(meta: DeviceMeta | null): string {
   if (!isFilledObject(meta)) return ''

@@ -65,10 +65,6 @@ export class IssueBook {
     return [...this.#issues.values()].sort((a, b) => rank(a) - rank(b) || b.last_at - a.last_at)
   }
 
-  get(id: string): Issue | undefined {
-    return this.#issues.get(id)
-  }
-
   /** Takes over what a whole look found: what it did not find is resolved. Returns what is new. `save` false: in RAM only. */
   take(findings: readonly EnvIssue[], now: number, save = true): Issue[] {
     const fresh: Issue[] = []

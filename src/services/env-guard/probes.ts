@@ -55,7 +55,7 @@ export function findIssues({ config, remedies, status, parts, addon, look = devi
   }
   for (const [path, owners] of configuredDevices(config)) {
     const seen = look(path)
-    if (seen.state === 'missing') add('device', path, `${path} is not there`, owners)
+    if (seen.state === 'missing') add('device', path, `${path} does not exist`, owners)
     if (seen.state === 'forbidden') add('permission', path, `${path} may not be used by ${user}`, owners, seen.group)
   }
   const missing = addon()

@@ -26,7 +26,7 @@ export function storedToken(dataDir: string): string | null {
     if (errno(error) === 'ENOENT') return unkept.get(dataDir) ?? null
     throw new OsError('STORAGE', `${tokenPath(dataDir)} cannot be read: ${asOsError(error).message}`, {
       cause: error,
-      hint: 'os-node token --new makes a new one',
+      hint: 'os-node token --new creates a new one',
     })
   }
 }

@@ -1,7 +1,9 @@
 // Configuration: single values, whole sections, options as a form needs them, and the page's own settings. Secrets leave
 // masked; a masked value that comes back changes nothing (X19). Sections are taken all or nothing (X20), options one by one.
+
 import * as v from 'valibot'
 import { asOsError, OsError } from '../../lib/errors'
+import { isObject } from '../../lib/objects'
 import { turn } from '../../lib/yield'
 import type { Body } from '../body'
 import { flag, text } from '../query'
@@ -45,7 +47,7 @@ function keysIn(body: Body): string[] {
   const found: string[] = []
   const walk = (value: unknown, path: string): void => {
     if (found.length > 1000) return
-    const inner = typeof value === 'object' && value !== null && !Array.isArray(value) && path.split('.').length < 8
+    const inner = isObject(value) && path.split('.').length < 8
     if (inner) for (const [name, item] of Object.entries(value)) walk(item, path === '' ? name : `${path}.${name}`)
     else found.push(path)
   }

@@ -104,7 +104,7 @@ test('doctor and repair-config run with a broken configuration and no copy of a 
   assert.deepEqual(JSON.parse(readFileSync(join(cwd, 'Config.json'), 'utf8')), { device_id: '', assigned_id: 7 })
   out.text = ''
   assert.equal(await cli('repair-config'), 0)
-  assert.equal(out.text, 'nothing had to be mended\n')
+  assert.equal(out.text, 'nothing had to be repaired\n')
   assert.equal(await cli('status'), 0)
 })
 

@@ -5,7 +5,6 @@ import type { Core } from '../../../src/pipeline/core'
 import type { Reading } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
 import { createPureCore } from '../../../src/pipeline/pycore'
-import { PacketPool } from '../../../src/pipeline/slab'
 import type { DiffPolicy } from '../../../src/pipeline/templates'
 import { ManualClock } from '../../lib/manual'
 import { random, resolver, units } from './units'
@@ -233,19 +232,6 @@ test('a failed sensor is state E with the value text 00, and no value when it co
 test('precision outside 0 to 10 is refused', () => {
   for (const precision of [-1, 11, 1.5])
     assert.throws(() => new Engine(null, { precision }), { code: 'CONFIG_INVALID' })
-})
-
-test('the pool gives blocks again after their release only', () => {
-  const pool = new PacketPool(64)
-  const a = pool.lease()
-  const b = pool.lease()
-  assert.notEqual(a.bytes, b.bytes)
-  a.release()
-  a.release()
-  assert.equal(pool.lease(), a)
-  assert.notEqual(pool.lease(), a)
-  assert.equal(pool.lease(100).bytes.length, 100)
-  assert.equal(pool.blocks, 3)
 })
 
 test('a unit that is missing, empty or unknown has the token Z in either dialect', () => {

@@ -83,7 +83,7 @@ test('control packets, unknown bytes and short ones have fields too, and never t
   assert.deepEqual(meaning('05002a'), { CMD: '0x05 HANDSHAKE_ACK', SEQ: '42' })
   assert.equal(parts(parseHex('0500')!).problem, 'too short for a control packet')
   assert.equal(parts(parseHex('ee01')!).problem, 'not a command of this protocol')
-  assert.equal(parts(new Uint8Array()).problem, 'no byte')
+  assert.equal(parts(new Uint8Array()).problem, 'empty')
   const bytes = parseHex(FULL)!
   for (let n = 1; n < bytes.length; n++) {
     const { fields } = parts(bytes.subarray(0, n))

@@ -38,13 +38,13 @@ const readable = (bytes: Uint8Array): string => new TextDecoder().decode(bytes).
 
 /** A frame's time below 1e11 is seconds. */
 function time(ts: number): string {
-  if (ts === 0) return '0 (none given)'
+  if (ts === 0) return '0 (none)'
   return `${ts} (${new Date(ts < 1e11 ? ts * 1000 : ts).toISOString()})`
 }
 
 export function parts(bytes: Uint8Array): Parts {
   const cmd = bytes[0]
-  if (cmd === undefined) return { fields: [], problem: 'no byte' }
+  if (cmd === undefined) return { fields: [], problem: 'empty' }
   const name = commandName(cmd)
   const first: HexField = { name: 'CMD', start: 0, end: 1, text: `${hex2(cmd, 2)} ${name ?? 'unknown command'}` }
   if (isData(cmd)) return dataParts(bytes, cmd, first)

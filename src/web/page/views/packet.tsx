@@ -61,11 +61,11 @@ function OnTheWire({ packet }: { packet: Packet }) {
       ) : (
         <>
           <p class="quiet small gap">
-            The log keeps what a packet said, not its bytes. The gateway can make a FULL packet of the same readings,
-            with the time of now.
+            The log keeps the readings of a packet, not its bytes. The gateway can encode the same readings as a FULL
+            packet with the current time.
           </p>
           <button type="button" class="primary" disabled={busy || !may('operator')} onClick={() => void make()}>
-            {busy ? 'Asking …' : 'Make the packet'}
+            {busy ? 'Encoding …' : 'Encode packet'}
           </button>
         </>
       )}

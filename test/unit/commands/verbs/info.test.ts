@@ -96,7 +96,10 @@ test('id-info tells name, id and where an id comes from', async () => {
   const { context } = fake(config({ device_id: 'D', Client_Core: { server_host: '192.0.2.1', server_port: 99 } }))
   const { value } = await run(context, 'id-info')
   assert.deepEqual([value.device_id, value.assigned_id, value.assigned], ['D', 4294967295, false])
-  assert.match(await text(context, 'id-info'), /device +D\nid +none yet; os-node ensure-id asks 192\.0\.2\.1:99/)
+  assert.match(
+    await text(context, 'id-info'),
+    /device +D\nid +none yet; os-node ensure-id requests one from 192\.0\.2\.1:99/,
+  )
   const known = fake(config({ assigned_id: 7 })).context
   assert.equal((await run(known, 'id-info')).value.assigned, true)
   assert.match(await text(known, 'id-info'), /id +7\n/)

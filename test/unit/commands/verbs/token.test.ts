@@ -79,10 +79,10 @@ test('the banner names a page that can be opened', () => {
     banner({ ...(gateway as object), config: config(values) } as never, 'run', url, token, { lan: true })
   assert.match(
     lan('https://192.0.2.7:8765', 'a-_token'),
-    /self-signed[\s\S]*log in by +https:\/\/192\.0\.2\.7[\s\S]*█▄/,
+    /self-signed[\s\S]*log in with +https:\/\/192\.0\.2\.7[\s\S]*█▄/,
   )
-  assert.match(lan('https://192.0.2.7:8765', null), /log in by +the token; os-node token --new/)
-  assert.match(lan('https://127.0.0.1:8765', 'a'), /no address in a network yet/)
+  assert.match(lan('https://192.0.2.7:8765', null), /log in with +the token; os-node token --new/)
+  assert.match(lan('https://127.0.0.1:8765', 'a'), /no network address yet/)
   const own = { web_user: { tls: { cert: '/a', key: '/b' } } }
   assert.doesNotMatch(lan('https://192.0.2.7:8765', 'a', own), /self-signed|no address/)
 })

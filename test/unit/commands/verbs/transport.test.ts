@@ -15,7 +15,7 @@ const paint = Object.fromEntries(
   ['bold', 'dim', 'good', 'bad', 'warn'].map(how => [how, (text: string) => text]),
 ) as never
 
-const TCP_OFF = 'os-node transport-status says why; os-node transporter-toggle TCP --enable switches it on'
+const TCP_OFF = 'os-node transport-status shows why; os-node transporter-toggle TCP --enable switches it on'
 
 test('transporter-toggle needs a name and one of --enable and --disable', async () => {
   const { context, calls } = fake(new FakeWorld().config())

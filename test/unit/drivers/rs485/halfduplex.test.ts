@@ -1,7 +1,8 @@
 // One end of two wires whose own words come back, with clocks that only the test moves: echoes that are lost, damaged or late.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HalfDuplexLine, type Wire } from '../../../../drivers/rs485/halfduplex'
+import { HalfDuplexLine } from '../../../../drivers/rs485/halfduplex'
+import type { Line } from '../../../../src/links/contracts'
 import { buildPoll } from '../../../../src/protocol/polling-turns'
 import { frameSerial } from '../../../../src/wire/serial'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
@@ -11,10 +12,9 @@ function line() {
   const timers = new ManualTimers(clock)
   let arrive: (chunk: Uint8Array) => void = () => undefined
   let damage: (byte: number) => void = () => undefined
-  const wire: Wire = {
+  const wire: Line = {
     name: 'wire',
     counters: { rx: 0, tx: 0, errors: 0 },
-    wireFreeMs: 0,
     onData: (handler, damaged = () => undefined) => {
       arrive = handler
       damage = damaged

@@ -1,27 +1,20 @@
 // J1939: ids taken apart by hand, and long messages put together.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import {
-  destinationOf,
-  indicators,
-  pgnMask,
-  pgnOf,
-  priorityOf,
-  sourceOf,
-} from '../../../../../drivers/can/signals/j1939'
+import { destinationOf, indicators, pgnMask, pgnOf, sourceOf } from '../../../../../drivers/can/signals/j1939'
 import { TP_CONTROL, TP_DATA, Transport } from '../../../../../drivers/can/signals/transport'
 
-test('an id is priority, parameter group, destination and source', () => {
-  const parts = (id: number): number[] => [priorityOf(id), pgnOf(id), destinationOf(id), sourceOf(id)]
+test('an id is parameter group, destination and source', () => {
+  const parts = (id: number): number[] => [pgnOf(id), destinationOf(id), sourceOf(id)]
   // EEC1 of the engine, to all: 011 0 0 11110000 00000100 00000000
-  assert.deepEqual(parts(0x0cf00400), [3, 61444, 255, 0])
+  assert.deepEqual(parts(0x0cf00400), [61444, 255, 0])
   // TSC1 of the transmission to the engine: PF 0 is below 240, so the next byte is a destination
-  assert.deepEqual(parts(0x0c000003), [3, 0, 0, 3])
-  assert.deepEqual(parts(0x18eaff17), [6, 0xea00, 255, 0x17])
+  assert.deepEqual(parts(0x0c000003), [0, 0, 3])
+  assert.deepEqual(parts(0x18eaff17), [0xea00, 255, 0x17])
   // the data page is part of the group: 1 F0 13, and the last one there is
-  assert.deepEqual(parts(0x19f01321), [6, 0x1f013, 255, 0x21])
-  assert.deepEqual(parts(0x1fffffff), [7, 0x3ffff, 255, 255])
-  assert.deepEqual(parts(0x1eef2a80), [7, 0x2ef00, 0x2a, 0x80])
+  assert.deepEqual(parts(0x19f01321), [0x1f013, 255, 0x21])
+  assert.deepEqual(parts(0x1fffffff), [0x3ffff, 255, 255])
+  assert.deepEqual(parts(0x1eef2a80), [0x2ef00, 0x2a, 0x80])
 })
 
 test('the mask of a group hides priority, source and, where there is one, the destination', () => {
