@@ -6,6 +6,7 @@
 //   --tests     also bundles test/**/*.test.ts to .build/test; --tests=TEXT those with TEXT in their path
 //   --no-types  skips the type files          --quiet    prints nothing          --any-size  has no limit of bytes (mutants)
 //   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts)
+//   --deb       also makes the Debian packages; --deb=arm64,armhf those; --quick packs them less
 //   --release   ends with an error where a processor has no compiler here
 // The addon is compiled to dist/native, and into the bundle, for each processor that has a compiler here: `--native` only that,
 // `--sanitize` only a build with address and undefined-behaviour sanitizers, whose folder it prints.

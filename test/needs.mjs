@@ -44,6 +44,8 @@ const NEEDS = {
     '/usr/aarch64-linux-gnu/lib/libstdc++.so.6',
     '/usr/arm-linux-gnueabihf/lib/libstdc++.so.6',
   ),
+  analyze: debian('systemd', 'systemd-analyze'),
+  debs: debian('dpkg binutils xz-utils mmdebstrap debian-archive-keyring', 'dpkg-deb', 'strip', 'mmdebstrap'),
   can: debian('can-utils', 'cansend', 'candump', 'isotpsend'),
   gpiod: debian('gpiod', 'gpioinfo', 'gpioset'),
   i2c: debian('i2c-tools', 'i2cget'),

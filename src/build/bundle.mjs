@@ -20,8 +20,10 @@ import { buildAddon, buildAddons, installAddons } from '../../drivers/native/bui
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
 import { bundledPackages, writeBill } from './bill.mjs'
+import { makePackages } from './deb.mjs'
 import { firstUse } from './first-use.mjs'
 import { install } from './install.mjs'
+import { writeManual } from './man.mjs'
 import { selfTestFile } from './self-test.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
@@ -234,6 +236,7 @@ async function bundle({ tests = false, types = true } = {}) {
     supported: { 'dynamic-import': false },
   })
   await esbuild.build(selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, version }))
+  await writeManual(root, esbuild, common, { version, builtAt })
   behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
   installAddons(root, built)
@@ -356,6 +359,7 @@ async function generate() {
 /** Runs what the options of build.mjs say. */
 export async function main() {
   const start = flags.has('--start')
+  const deb = flags.has('--deb') ? 'all' : process.argv.find(arg => arg.startsWith('--deb='))?.slice('--deb='.length)
   if (start || flags.has('--install')) install(root, { parts: start, say })
   if (flags.has('--generate')) await generate()
   else if (flags.has('--native')) {
@@ -365,5 +369,13 @@ export async function main() {
   else {
     const some = process.argv.find(arg => arg.startsWith('--tests='))?.slice('--tests='.length)
     await bundle({ tests: some || flags.has('--tests'), types: !start && !flags.has('--no-types') })
+    if (deb)
+      makePackages(root, {
+        version,
+        builtAt,
+        say,
+        quick: flags.has('--quick'),
+        ...(deb !== 'all' && { archs: deb.split(',') }),
+      })
   }
 }

@@ -19,6 +19,7 @@ import {
   withVia,
 } from '../commands'
 import { ConfigStore, type Fragment } from '../config'
+import { findConfig } from '../config/find'
 import { acquireLock, type DataLock } from '../gateway/lock'
 import { asOsError, errorJson, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
@@ -27,6 +28,7 @@ import { mapStacks } from '../lib/stacks'
 import { unpackInto } from '../native'
 import { ask, type GatewayAnswer, waitForGateway } from './client'
 import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
+import { actAsOwner } from './owner'
 import { readSecret } from './secret'
 
 /** What main needs to make a context for a command that runs in this process. */
@@ -117,12 +119,17 @@ async function say({ stdout }: CliDeps, text: string): Promise<number> {
 async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps: CliDeps): Promise<number> {
   const { env, cwd, files = realFiles, stderr, signal, logPrefix = '' } = deps
   const logger = createLogger({ write: line => void stderr.write(logPrefix + line) })
-  const config = ConfigStore.load({
+  const place = {
     path: parsed.config as string | undefined,
     dataDir: parsed['data-dir'] as string | undefined,
-    env,
-    cwd,
-    files,
+    ...{ env, cwd, files },
+  }
+  if (holds(verb.changes, parsed) && !holds(verb.starts, parsed)) {
+    const { dataDir, path } = findConfig(place)
+    actAsOwner([dataDir, path])
+  }
+  const config = ConfigStore.load({
+    ...place,
     logger: logger.child('config'),
     keep: holds(verb.changes, parsed),
     tolerant: verb.tolerant === true,

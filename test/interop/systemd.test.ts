@@ -1,14 +1,15 @@
 // What systemd sees of a gateway (R24), on real processes: a socket that stands in for its own hears READY, STATUS, WATCHDOG,
 // RELOADING and STOPPING in their order, by path, by abstract name, and by the program systemd-notify without the addon.
-// Needs: cc
+// Needs: cc analyze
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { nativeOrNull } from '../../src/native'
 import { askControl } from '../lib/control'
-import { freePort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { freePort, Machine, removeDir, root, tempDir, until } from '../lib/gateway'
 import { FakeSystemd, monotonicUs } from '../lib/systemd'
 
 const lacks = nativeOrNull() ? false : 'no addon here'
@@ -174,4 +175,13 @@ test('without the addon systemd-notify speaks; without that too one line says so
   await gw.stop('SIGTERM')
   assert.equal(gw.ended?.code, 0)
   assert.equal(gw.output.match(/systemd cannot be notified/g)?.length, 1, gw.output)
+})
+
+test('S16: the unit of the packages has an exposure below 2.0, and no capability', () => {
+  const unit = join(root, 'rootfs/usr/lib/systemd/system/os-node.service')
+  const args = ['security', '--offline=true', '--no-pager', '--threshold=19', unit]
+  const { status, stdout, stderr } = spawnSync('systemd-analyze', args, { encoding: 'utf8' })
+  assert.equal(status, 0, stderr + stdout)
+  assert.match(stdout, /exposure level for os-node.service: 1\.\d/)
+  assert.match(readFileSync(unit, 'utf8'), /^CapabilityBoundingSet=$/m)
 })

@@ -96,10 +96,10 @@ test('npm start in a fresh clone: small, and the clone stays as it was', {
   const [{ filename, files }] = JSON.parse(packed.stdout)
   const names = files.map((file: { path: string }) => file.path) as string[]
   const texts = ['CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'README.md', 'SECURITY.md']
-  const shipped = git(dir, 'ls-files', 'docs', 'Config.json', 'package.json', ...texts)
+  const shipped = git(dir, 'ls-files', 'board', 'docs', 'rootfs', 'Config.json', 'package.json', ...texts)
   const bytecode = [readdirSync(join(dir, 'dist')), names].map(list => list.some(name => name.endsWith('.cache')))
   assert.deepEqual(bytecode, [true, false], 'the start left some, and none is packed')
-  for (const bill of ['dist/NOTICE', 'dist/sbom.cdx.json']) assert.ok(names.includes(bill), bill)
+  for (const bill of ['dist/NOTICE', 'dist/sbom.cdx.json', 'dist/os-node.1']) assert.ok(names.includes(bill), bill)
   assert.deepEqual(names.filter(name => !name.startsWith('dist/')).sort(), shipped.stdout.trim().split('\n').sort())
   const unpacked = join(dir, 'unpacked')
   mkdirSync(unpacked)

