@@ -1,28 +1,16 @@
 // Why an adapter cannot be used, from what the kernel shows: no such adapter, blocked by rfkill, switched off, no
 // rights. Asked when opening fails or before it would, since the library says only that something is wrong.
 import { join } from 'node:path'
-import { OsError } from '../../src/lib/errors'
+import { OsError, orElse } from '../../src/lib/errors'
 import type { Files } from '../../src/lib/files'
 
 /** bits of the capability set (linux/capability.h) */
 const NET_ADMIN = 12n
 const NET_RAW = 13n
 
-const read = (files: Files, path: string): string => {
-  try {
-    return files.read(path).toString('utf8').trim()
-  } catch {
-    return '' // not there on this kernel: nothing can be said from it
-  }
-}
-
-const list = (files: Files, path: string): string[] => {
-  try {
-    return files.list(path)
-  } catch {
-    return [] // as above
-  }
-}
+// what this kernel does not have is empty
+const read = (files: Files, path: string): string => orElse('', () => files.read(path).toString('utf8').trim())
+const list = (files: Files, path: string): string[] => orElse([], () => files.list(path))
 
 /** The error that explains why `adapter` (hci0) cannot be opened, or null when nothing speaks against it. */
 export function adapterTrouble(files: Files, adapter: string): OsError | null {

@@ -1,7 +1,9 @@
 // `os-node board`: the header with what uses each pin, the buses with what is missing, the LEDs. Reads the machine's files
 // below `root`; what cannot be read counts as not there. Changes nothing.
+
 import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { orElse } from '../../src/lib/errors'
 import type { BoardReport, BusKind, BusReport } from '../../src/links/hardware'
 import type { DeviceTree } from './boards'
 import { type BootConfig, bootConfigOf } from './bootconfig'
@@ -130,35 +132,17 @@ function howToEnable(
 }
 
 /** The file behind a link such as /dev/serial0 or one of /dev/serial/by-id. */
-function realOf(path: string, root: string): string {
-  try {
-    return realpathSync(join(root, path)).slice(root === '' ? 0 : realpathSync(root).length)
-  } catch {
-    return path // not plugged in, or no such port
-  }
-}
+const realOf = (path: string, root: string): string =>
+  orElse(path, () => realpathSync(join(root, path)).slice(root === '' ? 0 : realpathSync(root).length))
 
-function mayUse(path: string): boolean {
-  try {
+const mayUse = (path: string): boolean =>
+  orElse(false, () => {
     accessSync(path, constants.R_OK | constants.W_OK)
     return true
-  } catch {
-    return false // that is the answer
-  }
-}
+  })
 
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return '' // counts as empty: the advice then names every line
-  }
-}
+/** One that cannot be read counts as empty: the advice then names every line. */
+const textOf = (path: string): string => orElse('', () => readFileSync(path, 'utf8'))
 
-function listOf(dir: string): string[] {
-  try {
-    return readdirSync(dir)
-  } catch {
-    return [] // no such class on this machine
-  }
-}
+/** Empty: no such class on this machine. */
+const listOf = (dir: string): string[] => orElse([], () => readdirSync(dir))

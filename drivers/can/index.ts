@@ -1,18 +1,15 @@
 // The CAN medium's declaration. See medium.ts for what it does and what fails.
+
 import { readFileSync } from 'node:fs'
+import { orElse } from '../../src/lib/errors'
 import type { Medium, MediumDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
 import { type CanOptions, canOptions, STANDARD_PACKET } from './can-options'
 import { CanMedium } from './medium'
 
 /** What this kernel's ISO-TP carries: kernels before 6.5 have no such parameter, and carry 4095 bytes. */
-function kernelMax(): number {
-  try {
-    return Number(readFileSync('/sys/module/can_isotp/parameters/max_pdu_size', 'latin1')) || STANDARD_PACKET
-  } catch {
-    return STANDARD_PACKET // the module is not loaded yet, or has no such parameter
-  }
-}
+const kernelMax = (): number =>
+  orElse(0, () => Number(readFileSync('/sys/module/can_isotp/parameters/max_pdu_size', 'latin1'))) || STANDARD_PACKET
 
 export const canDriver: MediumDriver<CanOptions> = {
   medium: 'CAN',

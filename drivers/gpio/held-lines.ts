@@ -1,6 +1,7 @@
 // Output lines that are held while no source has them: from the start of the gateway until its source opens (in safe mode for
 // good), and from one source to the next while the configuration is read again, so that a relay does not drop. Who asks for
 // such a line as the same kind of output gets it as it is; for anything else it is let go of first.
+import { orElse } from '../../src/lib/errors'
 import type { GpioLines } from '../../src/native/gpio'
 import type { PinSpec, ResolvedPin } from '../board'
 import type { OutputOptions } from './gpio-options'
@@ -34,14 +35,9 @@ const keyOf = ({ chip, line }: ResolvedPin): string => `${chip} ${line}`
 export const formOf = ({ active_low, drive }: Pick<OutputOptions, 'active_low' | 'drive'>): string =>
   `${active_low} ${drive}`
 
-/** undefined: not there now */
-function resolved(world: PinWorld, spec: PinSpec): ResolvedPin | undefined {
-  try {
-    return world.resolve(spec)
-  } catch {
-    return undefined // the next request says why
-  }
-}
+/** undefined: not there now; the next request says why */
+const resolved = (world: PinWorld, spec: PinSpec): ResolvedPin | undefined =>
+  orElse(undefined, () => world.resolve(spec))
 
 /** Holds the lines of a pin until someone asks for them; the result lets go of them unless someone did. */
 export function park(world: PinWorld, spec: PinSpec, parked: Parked): () => Promise<void> {

@@ -1,26 +1,6 @@
 // What a serial port's errors mean, in words for the person at the board.
-import { readFileSync, statSync } from 'node:fs'
 import { asOsError, errno, OsError } from '../../src/lib/errors'
-
-/** Name of a group by number, the number itself where it has no name. */
-function groupName(gid: number): string {
-  try {
-    const line = readFileSync('/etc/group', 'utf8')
-      .split('\n')
-      .find(text => text.split(':')[2] === String(gid))
-    return line?.split(':')[0] ?? String(gid)
-  } catch {
-    return String(gid) // no such file: numbers have to do
-  }
-}
-
-const groupOf = (path: string): string => {
-  try {
-    return groupName(statSync(path).gid)
-  } catch {
-    return 'dialout' // gone meanwhile; what it is on every Debian
-  }
-}
+import { groupOf } from '../../src/lib/writable'
 
 /** What an error of opening means. */
 export function openError(error: unknown, path: string): OsError {
@@ -34,7 +14,8 @@ export function openError(error: unknown, path: string): OsError {
   switch (details['errno'] ?? '') {
     case 'EACCES':
     case 'EPERM': {
-      const group = groupOf(path)
+      // gone meanwhile: what it is on every Debian
+      const group = groupOf(path) ?? 'dialout'
       return new OsError('NO_ACCESS', `no permission to open ${path}: this user is not in the group ${group}`, {
         cause: error,
         hint: `usermod -aG ${group} USER, then start the service again`,

@@ -7,7 +7,7 @@
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { OsError } from '../../src/lib/errors'
+import { OsError, orElse } from '../../src/lib/errors'
 import { nativeOrNull } from '../../src/native'
 import { FileReader } from '../../src/native/files'
 
@@ -30,13 +30,8 @@ interface PortInfo {
 
 const USB_PATTERN = /^usb:([0-9a-f]{4}):([0-9a-f]{4})(?::(.+))?$/i
 
-const listOf = (dir: string): string[] => {
-  try {
-    return readdirSync(dir).sort()
-  } catch {
-    return [] // no such folder: nothing of that kind is there
-  }
-}
+/** Empty: no such folder, so nothing of that kind. */
+const listOf = (dir: string): string[] => orElse([], () => readdirSync(dir).sort())
 
 /** The text of an attribute; null: there is none, or it does not come in time. */
 type Attribute = (path: string) => Promise<string | null>
@@ -66,13 +61,8 @@ async function asking<T>(device: string, ask: (attribute: Attribute) => Promise<
   }
 }
 
-const realOf = (path: string): string | null => {
-  try {
-    return realpathSync(path)
-  } catch {
-    return null // a dangling link, or nothing
-  }
-}
+/** null: a dangling link, or nothing */
+const realOf = (path: string): string | null => orElse(null, () => realpathSync(path))
 
 export class PortNames {
   readonly #dev: string

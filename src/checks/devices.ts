@@ -1,9 +1,10 @@
 // What the checks of this machine share: the devices that the configuration names, who may use them, and whether the native
 // addon loads. Nothing is opened or changed, and nothing here throws.
-import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import type { ConfigStore } from '../config'
-import { asOsError, errno } from '../lib/errors'
+import { asOsError, errno, orElse } from '../lib/errors'
+import { groupOf } from '../lib/writable'
 import { mediumEnabled } from '../links/enabled'
 import { MEDIA } from '../links/registry'
 import { native } from '../native'
@@ -22,25 +23,9 @@ export function addonProblem(): string | null {
 export type DeviceAccess = { state: 'fine' | 'missing' } | { state: 'forbidden'; group: string | undefined }
 
 /** The user this process runs as. */
-export const userName = (): string => {
-  try {
-    return userInfo().username
-  } catch {
-    return String(process.getuid?.() ?? 'of os-node') // a user id without a name
-  }
-}
-
-/** The name of a group by its number, or undefined. */
-function groupName(gid: number): string | undefined {
-  try {
-    const line = readFileSync('/etc/group', 'utf8')
-      .split('\n')
-      .find(entry => entry.split(':')[2] === String(gid))
-    return line?.split(':')[0]
-  } catch {
-    return undefined // no such file: the number is all there is
-  }
-}
+export const userName = (): string =>
+  // a user id may have no name
+  orElse(undefined, () => userInfo().username) ?? String(process.getuid?.() ?? 'of os-node')
 
 /** Whether this user may read and write a device. Never throws. */
 export function deviceAccess(path: string): DeviceAccess {
@@ -50,16 +35,6 @@ export function deviceAccess(path: string): DeviceAccess {
     return { state: 'fine' }
   } catch (error) {
     return errno(error) === 'ENOENT' ? { state: 'missing' } : { state: 'forbidden', group: groupOf(path) }
-  }
-}
-
-/** The group of a file; undefined where even that is hidden. */
-export function groupOf(path: string): string | undefined {
-  try {
-    const { gid } = statSync(path)
-    return groupName(gid) ?? String(gid)
-  } catch {
-    return undefined
   }
 }
 

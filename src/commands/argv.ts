@@ -1,6 +1,6 @@
 // A command line as one text → argv, with the quoting people know and nothing else of a shell: no variables, no globs, no
 // pipes, no substitution. Unbalanced quotes are BAD_REQUEST.
-import { OsError } from '../lib/errors'
+import { OsError, orElse } from '../lib/errors'
 import { isSecretName, MASK, maskText } from '../lib/secrets'
 
 const MAX_CHARS = 64 * 1024
@@ -65,11 +65,8 @@ export function auditText(argv: readonly string[]): string {
 /** Secrets inside a value in JSON. */
 function jsonMasked(word: string): string {
   if (!/^\s*[[{]/.test(word)) return word
-  try {
-    return JSON.stringify(JSON.parse(word), (name, value) => (isSecretName(name) ? MASK : value))
-  } catch {
-    return word // no JSON: what it holds has been looked at as a text
-  }
+  // no JSON: what it holds has been looked at as a text
+  return orElse(word, () => JSON.stringify(JSON.parse(word), (name, value) => (isSecretName(name) ? MASK : value)))
 }
 
 const namesSecret = (key: string): boolean => key.split(/[.[\]]/).some(isSecretName)

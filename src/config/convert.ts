@@ -1,6 +1,6 @@
 // A value that comes as text (config-set --value 5 --type int, {value_type} over HTTP) → the value meant. Without a type the
 // schema's type of that key decides. A text that does not fit is CONFIG_INVALID and says what was expected.
-import { OsError } from '../lib/errors'
+import { OsError, orElse } from '../lib/errors'
 import { isSecretName, maskText } from '../lib/secrets'
 import type { ValueType } from './describe'
 
@@ -78,10 +78,6 @@ function guess(key: string, value: unknown, known: ValueType | undefined): unkno
   if (typeof value !== 'string') return value
   if (known === 'list' || known === 'object') return as(key, value, 'json')
   if (known && known !== 'any') return as(key, value, known)
-  try {
-    return JSON.parse(value)
-  } catch {
-    // not JSON: for a key without a type a bare word is the text itself
-    return value
-  }
+  // not JSON: for a key without a type a bare word is the text itself
+  return orElse(value, () => JSON.parse(value))
 }

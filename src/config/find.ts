@@ -5,7 +5,7 @@
 // gateway is ./data/Config.json, and its first text is that of ./Config.json.
 import { basename, dirname, join, resolve } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
-import { errno, OsError } from '../lib/errors'
+import { errno, OsError, orElse } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 
@@ -45,14 +45,8 @@ export const baseOf = (path: string, dataDir: string): string =>
   dirname(path) === dataDir ? dirname(dataDir) : dirname(path)
 
 /** Whether a folder is the project's own, where ./Config.json is a tracked file. */
-function isProject(dir: string, files: Files): boolean {
-  try {
-    return JSON.parse(files.read(join(dir, 'package.json')).toString('utf8')).name === 'os-node'
-  } catch {
-    // no package.json, or one of something else
-    return false
-  }
-}
+const isProject = (dir: string, files: Files): boolean =>
+  orElse(false, () => JSON.parse(files.read(join(dir, 'package.json')).toString('utf8')).name === 'os-node')
 
 /** Finds the file; without any, the place where one would be written is ./Config.json. */
 export function findConfig({ path, dataDir, env, cwd, files }: FindOptions): FoundConfig {

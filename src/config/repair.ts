@@ -1,7 +1,7 @@
 // repair-config: a configuration that cannot be used → one that can. Every valid key stays; a value that is not allowed gets
 // its default, a list element without one goes. Comments and formatting stay where the text was JSON; else it is written anew
 // from what could be read. Nothing here writes a file; the result passes the same check as any other configuration.
-import { OsError } from '../lib/errors'
+import { OsError, orElse } from '../lib/errors'
 import { check, type Fault, strangers } from './check'
 import { textOf } from './default-text'
 import { rowOf, schemaAt } from './describe'
@@ -179,10 +179,5 @@ export function mend(schema: Schema, path: string, bytes: Uint8Array, unknown = 
   throw new OsError('INTERNAL', `${path} could not be repaired`)
 }
 
-function parsed(path: string, text: string): Document | undefined {
-  try {
-    return parseDocument(path, text)
-  } catch {
-    return undefined // reported when the file was read before
-  }
-}
+/** undefined: its fault was reported when the file was read before */
+const parsed = (path: string, text: string): Document | undefined => orElse(undefined, () => parseDocument(path, text))

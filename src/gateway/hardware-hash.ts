@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigStore } from '../config/config-store'
-import { asOsError } from '../lib/errors'
+import { asOsError, orElse } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 
 const KEY = 'hardware_id'
@@ -15,13 +15,8 @@ const BLANK =
 
 /** `kind:hash` of what this machine tells of itself, the best first. Some of it only root may read. */
 export function hardwareMarks(root = '/'): string[] {
-  const read = (path: string): string => {
-    try {
-      return readFileSync(join(root, path), 'utf8').replaceAll('\0', '').trim()
-    } catch {
-      return ''
-    }
-  }
+  const read = (path: string): string =>
+    orElse('', () => readFileSync(join(root, path), 'utf8').replaceAll('\0', '').trim())
   const known = (text: string): boolean => !BLANK.test(text)
   const dmi = ['product_serial', 'board_serial', 'product_uuid'].map(name => read(`sys/class/dmi/id/${name}`))
   const net = join(root, 'sys/class/net')

@@ -6,9 +6,10 @@ import { randomUUID } from 'node:crypto'
 import * as fs from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { asOsError, errno, OsError } from '../lib/errors'
+import { asOsError, errno, OsError, orElse } from '../lib/errors'
 import { makeDir } from '../lib/files'
 import { diskFault } from '../lib/writable'
+import { bootId } from './guard/crashes'
 import { askOwner, listenAsOwner } from './lock-socket'
 
 export type LockRole = 'run' | 'serve' | 'command'
@@ -44,14 +45,8 @@ export interface DataLock {
 
 export const lockPath = (dataDir: string): string => join(dataDir, 'os-node.lock')
 
-const readOr = <T>(make: () => T): T | null => {
-  try {
-    return make()
-  } catch {
-    // missing on this system, or gone in this moment: both mean "not known"
-    return null
-  }
-}
+/** null: missing on this system, or gone in this moment: both mean "not known" */
+const readOr = <T>(make: () => T): T | null => orElse(null, make)
 
 /** Start time and state of a pid from /proc; null when it is not there. */
 function procStat(pid: number): { start: string; state: string } | null {
@@ -63,7 +58,6 @@ function procStat(pid: number): { start: string; state: string } | null {
   })
 }
 
-const bootId = (): string | null => readOr(() => fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())
 const pidSpace = (): string | null => readOr(() => fs.readlinkSync('/proc/self/ns/pid'))
 
 function pidLives(pid: number): boolean {

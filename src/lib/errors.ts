@@ -213,3 +213,12 @@ export const errno = (thrown: unknown): string | undefined =>
   typeof thrown === 'object' && thrown !== null && 'code' in thrown && typeof thrown.code === 'string'
     ? thrown.code
     : undefined
+
+/** What `make` returns, or `instead` where it throws: for questions whose every error has one meaning. */
+export function orElse<T, E>(instead: E, make: () => T): T | E {
+  try {
+    return make()
+  } catch {
+    return instead
+  }
+}

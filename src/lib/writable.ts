@@ -1,8 +1,9 @@
 // What a disk answers when it cannot be written or read now and may be again: full, read-only, no permission, broken, or this
 // process has no descriptor left. A gateway goes on then (R30); anything else (a file where a folder should be) is a mistake in
 // the configuration.
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { errno, OsError } from './errors'
+import { errno, OsError, orElse } from './errors'
 import { type Files, realFiles } from './files'
 
 const FAULTS: Record<string, string> = {
@@ -38,3 +39,11 @@ export function writableDir(dir: string, files: Files = realFiles): void {
     throw new OsError('DATA_DIR', `${dir} cannot be written (${errno(cause) ?? 'unknown reason'})`, { cause })
   }
 }
+
+/** The group of a file: its name, or its number where it has none; undefined where even that is hidden. */
+export const groupOf = (path: string): string | undefined =>
+  orElse(undefined, () => {
+    const gid = String(statSync(path).gid)
+    const groups = orElse('', () => readFileSync('/etc/group', 'utf8')).split('\n')
+    return groups.find(line => line.split(':')[2] === gid)?.split(':')[0] ?? gid
+  })

@@ -7,7 +7,7 @@ import { Resolver } from 'node:dns/promises'
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { type Clock, systemClock } from '../lib/clock'
-import { asOsError, errno, OsError } from '../lib/errors'
+import { asOsError, errno, OsError, orElse } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import { LruMap } from '../lib/lru-map'
 
@@ -187,11 +187,7 @@ export class HostResolver {
 
   /** A system file that cannot be read is as good as an empty one: DNS answers then. */
   #text(path: string): string {
-    try {
-      return this.#readText(path)
-    } catch {
-      return ''
-    }
+    return orElse('', () => this.#readText(path))
   }
 }
 

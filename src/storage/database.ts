@@ -8,7 +8,7 @@
 import { readdirSync } from 'node:fs'
 import { Backoff } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
-import { OsError } from '../lib/errors'
+import { OsError, orElse } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { LogSource } from '../log'
 import type { Question, WindowSettings } from './messages'
@@ -363,11 +363,6 @@ export class Database {
   }
 }
 
-/** By the names of the files alone. */
-function newestSealed(dir: string): number {
-  try {
-    return Math.max(0, ...readdirSync(dir).map(name => windowRange(name)?.to ?? 0))
-  } catch {
-    return 0 // there is none yet, or the worker tells what is wrong with it
-  }
-}
+/** By the names of the files alone; 0: there is none yet, or the worker reports what is wrong with it. */
+const newestSealed = (dir: string): number =>
+  orElse(0, () => Math.max(0, ...readdirSync(dir).map(name => windowRange(name)?.to ?? 0)))

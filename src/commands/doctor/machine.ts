@@ -6,11 +6,12 @@ import { accessSync, constants, readdirSync, readFileSync, statfsSync, statSync 
 import { connect, createServer } from 'node:net'
 import { totalmem } from 'node:os'
 import { dirname } from 'node:path'
-import { addonProblem, groupOf, userName } from '../../checks/devices'
+import { addonProblem, userName } from '../../checks/devices'
 import { cgroupLimit } from '../../gateway/guard/resources'
 import { findOwner, type LockInfo } from '../../gateway/lock'
 import { allSigns, type ClockSigns } from '../../gateway/time/time-sources'
-import { errno } from '../../lib/errors'
+import { errno, orElse } from '../../lib/errors'
+import { groupOf } from '../../lib/writable'
 import { HostResolver } from '../../links/resolve'
 import { nativeOrNull } from '../../native'
 import { FileReader } from '../../native/files'
@@ -57,13 +58,8 @@ export interface Machine {
 
 const WAIT_MS = 3000
 
-const quiet = <T>(ask: () => T): T | undefined => {
-  try {
-    return ask()
-  } catch {
-    return undefined // not there on this machine, or not for this user: the check says what it means
-  }
-}
+/** undefined: not there on this machine, or not for this user: the check says what it means */
+const quiet = <T>(ask: () => T): T | undefined => orElse(undefined, ask)
 
 async function measure(path: string): Promise<string | undefined> {
   if (!nativeOrNull()) return quiet(() => readFileSync(path, 'latin1'))

@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
 import { counted } from '../../lib/counted'
-import { asOsError, errno } from '../../lib/errors'
+import { asOsError, errno, orElse } from '../../lib/errors'
 import { type Files, realFiles } from '../../lib/files'
 import { type Logger, silentLogger } from '../../lib/logger'
 
@@ -51,13 +51,9 @@ const marksPath = (dataDir: string): string => join(dataDir, 'starts.json')
 export const fingerprintOf = (...parts: readonly string[]): string =>
   createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 16)
 
-function bootId(): string | null {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-  } catch {
-    return null // not Linux: every end without a mark counts
-  }
-}
+/** null: not Linux, every end without a mark counts */
+export const bootId = (): string | null =>
+  orElse(null, () => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())
 
 export class Crashes {
   readonly #parts: CrashesParts

@@ -2,8 +2,10 @@
 //
 // What fails: a write that fails half way is cut off before the next one; a last line without its line feed is the torn end
 // of a write that was never confirmed, and is cut too; a damaged line elsewhere is read as undefined. Errors are the system's.
+
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
+import { orElse } from '../../lib/errors'
 import type { Files } from '../../lib/files'
 import { crc32c } from '../../wire/crc'
 
@@ -158,10 +160,6 @@ function lineValue(bytes: Buffer): unknown {
   if (bytes.length <= PREFIX || bytes[PREFIX - 1] !== 0x20) return undefined
   const json = bytes.subarray(PREFIX)
   if (bytes.toString('latin1', 0, PREFIX - 1) !== hex(crc32c(json))) return undefined
-  try {
-    return JSON.parse(json.toString('utf8'))
-  } catch {
-    // the CRC holds and the text is no JSON: damage like any other
-    return undefined
-  }
+  // the CRC holds and the text is no JSON: damage like any other
+  return orElse(undefined, () => JSON.parse(json.toString('utf8')))
 }

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import * as v from 'valibot'
-import { asOsError, errno } from '../../lib/errors'
+import { asOsError, errno, orElse } from '../../lib/errors'
 
 /** written by manifest.mjs */
 const MARK = '\n//# osNodeManifest='
@@ -67,13 +67,8 @@ export function splitBundle(bytes: Buffer): { code: Buffer; manifest: Manifest |
 }
 
 /** What this program is made of. Null: the bundle cannot be read or has no manifest. */
-export function readManifest(dist = distFolder()): Manifest | null {
-  try {
-    return splitBundle(readFileSync(join(dist, 'os-node.js'))).manifest
-  } catch {
-    return null // checkParts reports a damaged bundle
-  }
-}
+export const readManifest = (dist = distFolder()): Manifest | null =>
+  orElse(null, () => splitBundle(readFileSync(join(dist, 'os-node.js'))).manifest)
 
 /** Parts of this machine. */
 export const partsHere = ({ parts }: Manifest, platform = PLATFORM): Part[] =>
