@@ -8,6 +8,7 @@ import { Debounce } from './debounce'
 import { Frequency } from './frequency'
 import type { InputOptions } from './gpio-options'
 import type { Kept } from './kept'
+import { Latch } from './latch'
 import { type GpioWorld, refuses, requestPin } from './lines'
 
 interface InputEvents {
@@ -27,9 +28,8 @@ export class Input {
   #debounce: Debounce | undefined
   #events: InputEvents | undefined
   #seqno = 0
-  /** mode edge: what the last reading said, and whether the line has changed since */
-  #reported: 0 | 1 | undefined
-  #changes = 0
+  /** mode edge */
+  #latch = new Latch()
   /** counts openings and closings: lines that come after a close are not for us */
   #run = 0
   #keep: (count: number) => void = () => undefined
@@ -78,7 +78,7 @@ export class Input {
     this.#lines = lines
     this.#kept.closedNs = Number.POSITIVE_INFINITY
     this.#seqno = 0
-    this.#reported = undefined
+    this.#latch = new Latch()
     this.#frequency.reset()
     if (this.#options.mode !== 'level' || this.#debounce)
       lines.onEdges(
@@ -139,7 +139,8 @@ export class Input {
       active_low,
       ...(bias && { bias }),
     }
-    const edges = mode === 'level' ? {} : { edges: this.#edge }
+    // mode edge needs both: which of them make a reading is decided here
+    const edges = mode === 'level' ? {} : { edges: mode === 'edge' ? 'both' : this.#edge }
     this.#debounce = undefined
     const debounceUs = Math.round(debounce_ms * 1000)
     try {
@@ -172,23 +173,21 @@ export class Input {
   }
 
   #changed(level: 0 | 1, ns: number, steps = 1): void {
-    if (this.#debounce && this.#edge !== 'both' && (this.#edge === 'rising') !== (level === 1)) return
-    this.#kept.count += steps
-    this.#changes += steps
+    const { mode } = this.#options
+    if (mode === 'edge') this.#latch.changed(level, steps)
+    const one = this.#edge !== 'both'
+    // both kinds come from the kernel here, and those it dropped were of both
+    const both = this.#debounce !== undefined || mode === 'edge'
+    if (one && both && (this.#edge === 'rising') !== (level === 1)) return
+    this.#kept.count += one && both ? Math.ceil(steps / 2) : steps
     this.#keep(this.#kept.count)
-    if (this.#options.mode === 'frequency') this.#frequency.edge(this.count, ns)
-    if (this.#options.mode === 'edge') this.#events?.changed()
+    if (mode === 'frequency') this.#frequency.edge(this.count, ns)
+    if (mode === 'edge') this.#events?.changed()
   }
 
-  /**
-   * A pulse that came and went since the last reading is in one reading, its end in the next. A single change back to
-   * what was reported is none: the level was seen before its edge.
-   */
   #latched(level: 0 | 1): 0 | 1 {
-    const pulse = this.#changes >= (this.#edge === 'both' ? 2 : 1) && level === this.#reported
-    this.#changes = 0
-    this.#reported = pulse ? ((1 - level) as 0 | 1) : level
-    if (pulse) this.#events?.changed()
-    return this.#reported
+    const { value, more } = this.#latch.read(level)
+    if (more) this.#events?.changed()
+    return value
   }
 }

@@ -1,7 +1,9 @@
 // Looking into what travels: for taps and assertions.
 import type { Fact, FactDict, SensorFact } from '../../src/pipeline/fact'
 import { parseFrame } from '../../src/protocol/delivery'
-import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../src/wire/frame'
+import { crc8, crc16 } from '../../src/wire/crc'
+import { FRAME_OVERHEAD, readHeader, sealFrame, writeHeader } from '../../src/wire/frame'
+import type { dice } from './trace'
 
 /** A delivery frame's packets, or the packet itself. */
 export function packetsIn(bytes: Uint8Array): Uint8Array[] {
@@ -42,4 +44,23 @@ export function dictToFact(dict: FactDict, aid: number): Fact {
     sensors,
     ...(Object.keys(extras).length > 0 && { extras }),
   }
+}
+
+/** A frame changed on the way; mostly so that its checksums hold. */
+export function harmed(bytes: Uint8Array, { below, chance }: ReturnType<typeof dice>): Uint8Array {
+  const out = Buffer.from(bytes)
+  const header = readHeader(out)
+  if (typeof header === 'string') return out
+  const { body, end } = header
+  for (let n = 1 + below(3); n > 0 && end > body; n--) {
+    const at = body + below(end - body)
+    out[at] = chance(0.5) ? below(256) : out[at]! ^ (1 << below(8))
+  }
+  const last = chance(0.3) && end > body ? body + below(end - body) : end
+  const cut = Buffer.from(out.subarray(0, last + 3))
+  if (chance(0.1)) cut[0] = 0x20 + below(90)
+  if (chance(0.05)) cut.fill(0, body - 6, body)
+  cut[last] = crc8(cut, body, last)
+  if (chance(0.95)) cut.writeUInt16BE(crc16(cut, 0, last + 1), last + 1)
+  return chance(0.03) ? cut.subarray(0, below(cut.length)) : cut
 }

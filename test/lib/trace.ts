@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './gateway'
+import { prng } from './random'
 
 export class Trace {
   readonly lines: string[] = []
@@ -19,6 +20,15 @@ export class Trace {
     const line = value === undefined ? what : `${what} ${JSON.stringify(value)}`
     // newer versions of Node name the line of a JSON error too
     this.lines.push(line.replaceAll(/ \(line \d+ column \d+\)/g, ''))
+  }
+
+  /** `count` calls: a line for `every` of them, with a digest of what all so far gave or threw and the state after them. */
+  course(name: string, count: number, every: number, run: (k: number) => unknown, state?: () => unknown): void {
+    let seen = 0
+    for (let k = 0; k < count; k++) {
+      seen = digest(seen, Buffer.from(outcome(() => run(k))))
+      if (k % every === every - 1) this.say(`${name} ${k}`, state ? [seen, state()] : seen)
+    }
   }
 
   /** Throws where the lines are not those of the file, with the first that differs and its neighbours. */
@@ -41,4 +51,28 @@ export function digest(seed: number, ...parts: readonly (number | Uint8Array)[])
     h = Math.imul(h ^ bytes.length, 0x01000193)
   }
   return h >>> 0
+}
+
+/** What a call gives or throws, as text; of an error that is not of this project only that there was one. */
+export function outcome(run: () => unknown): string {
+  try {
+    const value = run()
+    return value instanceof Uint8Array ? Buffer.from(value).toString('hex') : (JSON.stringify(value) ?? 'undefined')
+  } catch (error) {
+    const { code, message, details } = error as { code?: string; message: string; details?: unknown }
+    return JSON.stringify([code, code ? message : 'thrown', details])
+  }
+}
+
+/** Choices of a seed. */
+export function dice(seed: number) {
+  const next = prng(seed)
+  const below = (n: number): number => Math.floor(next() * n)
+  return {
+    below,
+    chance: (p: number): boolean => next() < p,
+    pick: <T>(list: readonly T[]): T => list[below(list.length)]!,
+    text: (letters: string, most: number): string =>
+      Array.from({ length: below(most + 1) }, () => letters[below(letters.length)]).join(''),
+  }
 }

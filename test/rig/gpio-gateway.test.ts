@@ -148,7 +148,7 @@ inTheRig(
         [listed.via, listed.lines.length, listed.lines[17].used, listed.outputs],
         ['local', 58, false, []],
       )
-      assert.match(cli(['gpio', 'set', 'pump', '1', ...alone]).stderr, /no gateway runs/)
+      assert.match(cli(['gpio', 'set', 'pump', '1', ...alone]).stderr, /no gateway is running/)
       sim.remove()
       const none = cli(['gpio', ...alone])
       assert.deepEqual([none.code, /no GPIO chip/.test(none.stderr)], [1, true])

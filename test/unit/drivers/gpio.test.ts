@@ -244,18 +244,18 @@ test('a change asks for a reading at once, and for no more than one in the pause
   assert.equal(asked, 2)
 })
 
-test('a level that is seen before its edge, or an edge before its level, makes no reading of what never was', async () => {
+test('a reading says the level after the last edge: the line itself may be ahead or behind', async () => {
   const { world, source, value } = make({ pins: [{ pin: 'a', mode: 'edge' }] })
   await source.open(events)
   assert.equal(await value(), 0)
   world.levels.set('a', 1)
-  assert.equal(await value(), 1)
+  assert.equal(await value(), 0)
   world.edge('a', 1)
+  assert.equal(await value(), 1)
+  world.levels.set('a', 0)
   assert.equal(await value(), 1)
   world.edge('a', 0)
   world.levels.set('a', 1)
-  assert.equal(await value(), 1)
-  world.levels.set('a', 0)
   assert.equal(await value(), 0)
 })
 

@@ -4,11 +4,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Fact } from '../../../src/pipeline/fact'
 import { type Received, Receiver, type ReceiverOptions } from '../../../src/pipeline/receiver'
+import { Registry } from '../../../src/pipeline/registry'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { Spill } from '../../../src/pipeline/spill'
 import { ManualClock } from '../../lib/manual'
-import { digest, Trace } from '../../lib/trace'
-import { MemFiles } from '../log/memfiles'
+import { dice, digest, Trace } from '../../lib/trace'
+import { MemFiles, systemError } from '../log/memfiles'
 import { random, units } from './units'
 
 const T0 = 1_710_000_000_000
@@ -215,4 +216,66 @@ test('what a restart takes over is booked once: a file goes when its last newest
   assert.ok(second.take(2))
   assert.equal(files.list('/s').filter(name => name.endsWith('.spill')).length, 1)
   assert.equal(second.take(1)![0], 2)
+})
+
+test('what waits outside the memory is kept, moved, written and lost as written down', () => {
+  const { below, chance, pick } = dice(77)
+  const files = new MemFiles()
+  let lost = 0
+  const options = {
+    dir: '/s',
+    files,
+    memoryBytes: 600_000,
+    diskBytes: 900_000,
+    lost: (aid: number, ts: number) => (lost = digest(lost, aid, ts)),
+  }
+  let spill = new Spill(options)
+  const trace = new Trace('unit/pipeline/spill-files.txt')
+  trace.course(
+    'spill',
+    900,
+    60,
+    k => {
+      if (k % 300 === 200)
+        files.gate = operation => {
+          if (operation === pick(['open', 'read', 'remove'])) throw systemError('EIO')
+        }
+      if (k % 300 === 230) files.gate = () => undefined
+      if (k % 180 === 179) {
+        spill.save()
+        if (chance(0.5)) files.truncate(`/s/${files.list('/s')[0]}`, 20_000)
+        if (chance(0.3)) files.remove('/s/clean-stop.json')
+        spill = new Spill(options)
+      }
+      const aid = below(60)
+      if (chance(0.7)) spill.put(aid, Buffer.alloc(pick([10, 3000, 40_000, chance(0.05) ? 300_000 : 9000]), k), T0 + k)
+      const got = pick([spill.take, spill.peek]).call(spill, below(60))
+      return [got ? digest(1, got) : null, spill.has(aid), lost]
+    },
+    () => [
+      spill.size,
+      spill.memory,
+      spill.disk,
+      spill.counters,
+      files.operations,
+      files.syncs,
+      files.list('/s').length,
+    ],
+  )
+  const registry = new Registry('/reg', files, 500, new ManualClock())
+  trace.course('registry', 80, 40, k => {
+    const path = registry.path(k % 7)
+    if (chance(0.5))
+      registry.stop([k % 7], () => [
+        { tid: below(256), signature: 'D.1.{TS}|', slots: chance(0.8) ? ['1.K', 'a'] : null, ts: k },
+      ])
+    if (chance(0.3) && files.exists(path)) {
+      const entry = { sig: pick(['x', 5]), last_vals_bin: pick([['YQ=='], [5], 'no']) }
+      const fd = files.open(path, 'w')
+      files.write(fd, Buffer.from(JSON.stringify({ templates: { [pick(['01', '256', '-1', '1.5', '0'])]: entry } })))
+      files.close(fd)
+    }
+    return [new Registry('/reg', files).load(k % 7), path, registry.errors, registry.hasDirty]
+  })
+  trace.compare()
 })
