@@ -124,7 +124,7 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
     dataDir: parsed['data-dir'] as string | undefined,
     ...{ env, cwd, files },
   }
-  if (holds(verb.changes, parsed) && !holds(verb.starts, parsed)) {
+  if (holds(verb.changes, parsed) && !holds(verb.starts, parsed) && !holds(verb.installs, parsed)) {
     const { dataDir, path } = findConfig(place)
     actAsOwner([dataDir, path])
   }

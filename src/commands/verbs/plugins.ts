@@ -12,12 +12,14 @@ const PLUGIN: OptionSpec = { type: 'string', value: 'PLUGIN', required: true, he
 const CMD: OptionSpec = { type: 'string', value: 'COMMAND', help: 'command of the plugin; --help lists them' }
 const ARGS: OptionSpec = { type: 'list', value: 'WORDS', help: 'options of the command, after -- or directly' }
 
+const INSTALLER = 'dependency_manager'
+
 /** commands of built-in plugins that only look; what is not here takes the data directory's lock where no gateway runs */
 const LOOKS: Readonly<Record<string, readonly string[]>> = {
   web_user: ['status', 'dashboard', 'list'],
   port_forwarder: ['status', 'list', 'stats', 'test'],
   env_guard: ['status', 'list', 'resource-show'],
-  dependency_manager: ['check', 'doctor'],
+  [INSTALLER]: ['check', 'doctor'],
   tui: ['render', 'interactive', 'bios', 'sections'],
 }
 
@@ -159,6 +161,7 @@ export const pluginCmd: Verb = {
   operands: ['plugin', 'cmd'],
   where: 'either',
   changes: options => !looks(options.plugin, options),
+  installs: ({ plugin }) => normalizePluginName(String(plugin)) === INSTALLER,
   starts: options => normalizePluginName(String(options.plugin)) === 'web_user' && options.cmd === 'start',
   endless: stays,
   read: reader(['plugin', 'cmd']),
@@ -188,6 +191,7 @@ function verbOf(
     operands: ['cmd'],
     where: 'either',
     changes: options => !looks(plugin, options),
+    installs: plugin === INSTALLER,
     starts: options => plugin === 'web_user' && options.cmd === 'start',
     endless: stays,
     read: reader(['cmd']),
@@ -231,7 +235,7 @@ export const envGuard = verbOf('env_guard', {
   examples: ['os-node env-guard status', 'os-node env-guard --cmd set -- --id 3f2a --status ignored'],
 })
 
-export const deps = verbOf('dependency_manager', {
+export const deps = verbOf(INSTALLER, {
   name: 'deps',
   aliases: ['dependency-manager'],
   summary: 'check, repair and install the parts of os-node',
