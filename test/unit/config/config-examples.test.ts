@@ -5,7 +5,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { ConfigStore, defaults } from '../../../src/config'
+import { ConfigStore } from '../../../src/config'
+import { defaults } from '../../../src/config/default-text'
 import { checkLinks } from '../../../src/gateway/guard/check-links'
 import { fragments, mediaTable, sourceTable } from '../../../src/index'
 import { createLogger } from '../../../src/lib/logger'
@@ -60,7 +61,9 @@ test('files of the system that the page names are those that its command copies'
   for (const [, path, unit] of named) assert.ok(brings(path ?? `usr/lib/systemd/system/${unit}.service`), path ?? unit)
   const units = readdirSync(join(root, from!, 'usr/lib/systemd/system'))
   for (const unit of units) {
-    const [, starts] = /^ExecStart=(\S+)/m.exec(readFileSync(join(root, from!, 'usr/lib/systemd/system', unit), 'utf8'))!
+    const [, starts] = /^ExecStart=(\S+)/m.exec(
+      readFileSync(join(root, from!, 'usr/lib/systemd/system', unit), 'utf8'),
+    )!
     assert.ok(statSync(join(root, from!, starts!)).mode & 0o100, `${starts} cannot be run`)
   }
 })
