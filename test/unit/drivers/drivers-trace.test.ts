@@ -22,10 +22,12 @@ import { NmeaReader, transducerUnit } from '../../../drivers/lines/nmea'
 import { groupsOf, numberOf } from '../../../drivers/lines/pattern'
 import { LineSplitter } from '../../../drivers/lines/splitter'
 import { airtimeMs, bytesWithin } from '../../../drivers/lora/airtime'
+import { BANDWIDTHS_KHZ, loraOptions } from '../../../drivers/lora/lora-options'
 import {
   currentRegister,
   frequencyError,
   frfRegisters,
+  modemOf,
   packetRssi,
   powerRegisters,
   strictBits,
@@ -35,6 +37,7 @@ import { crcRtu, findRtu, frameRtu, frameTcp, judge, nextTcp, readRequest } from
 import { plan } from '../../../drivers/modbus/plan'
 import { numberAt, TYPES, WORD_ORDERS } from '../../../drivers/modbus/values'
 import * as slip from '../../../drivers/slip/codec'
+import { checkOptions } from '../../../src/links/driver-options'
 import { dice, Trace } from '../../lib/trace'
 
 const trace = new Trace('unit/drivers/drivers-trace.txt')
@@ -362,5 +365,33 @@ test('lines, advertisements and files of the kernel', () => {
       ina219.watts(bytes, 0.001),
       ina219.overflowed(bytes),
     ]
+  })
+})
+
+test('the registers of LoRa modems', () => {
+  trace.course('modem', 300, 50, () => {
+    const options = checkOptions(
+      loraOptions,
+      {
+        region: pick(REGIONS),
+        chip: pick(['sx1276', 'sx1277', 'sx1278', 'sx1279']),
+        ...(chance(0.4) && { frequency_hz: pick([434e6, 433.175e6, 868.1e6, 869.525e6, 915e6, 1e9]) }),
+        bandwidth_khz: pick(BANDWIDTHS_KHZ),
+        spreading_factor: 6 + below(7),
+        coding_rate: pick(['4/5', '4/8']),
+        ...(chance(0.4) && { implicit_bytes: 2 + below(250) }),
+        crc: chance(0.5),
+        low_data_rate: pick(['auto', 'on', 'off']),
+        invert_iq: chance(0.3),
+        power_dbm: below(25) - 4,
+        power_pin: pick(['PA_BOOST', 'RFO']),
+        antenna_gain_dbi: pick([-20, 0, 2]),
+        lna_gain: below(7),
+        fixed_channel_allowed: chance(0.5),
+      },
+      'm',
+    )
+    const modem = modemOf(options as never)
+    return [modem, modem.airtime(20)]
   })
 })

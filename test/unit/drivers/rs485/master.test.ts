@@ -23,6 +23,9 @@ class Wires {
   readonly polls: { from: string; at: number }[] = []
   /** chance of a packet to get lost; none by default */
   loses: () => boolean = () => false
+  /** chance of a packet to be refused by the port */
+  refuses: () => boolean = () => false
+  readonly sentPolls: Uint8Array[] = []
 
   parts(name: string, seed: number): TurnParts {
     const { clock, timers } = this
@@ -32,6 +35,8 @@ class Wires {
     const send = (packet: Uint8Array): Promise<boolean> => {
       if (isPoll(packet)) this.polls.push({ from: name, at: clock.mono() })
       const bytes = packet.slice()
+      if (isPoll(packet)) this.sentPolls.push(bytes)
+      if (this.refuses()) return Promise.resolve(false)
       return new Promise(resolve => {
         timers.after(1, () => {
           if (this.loses()) return resolve(true)
@@ -178,6 +183,7 @@ test('a bus that loses packets and hears strangers goes as master.txt has it', a
   const { clock, timers } = wires
   const next = prng(12)
   wires.loses = () => next() < 0.1
+  wires.refuses = () => next() < 0.02
   const slaves = [await wires.slave(7), await wires.slave(8)]
   const one = await wires.master('one', 3, [7, 8, 9, 7])
   const stranger = wires.parts('stranger', 9).inner
@@ -189,6 +195,8 @@ test('a bus that loses packets and hears strangers goes as master.txt has it', a
       for (let more = Math.floor(next() * 3.2) - 1; more > 0; more--)
         void from.send(dataPacket(10 * k + more)).then(done => sent.push([n, done]))
     const polls = wires.polls.at(-1)
+    if (next() < 0.2) one.medium.heard()
+    if (next() < 0.04) void stranger.send(wires.sentPolls.at(-62 - Math.floor(next() * 6)) ?? Uint8Array.of(1))
     if (next() < 0.06) void stranger.send(Uint8Array.of(0x0b, 0, 5))
     if (next() < 0.005) void stranger.send(buildPoll(k, 7, 512))
     if (next() < 0.01) void one.medium.send(new Uint8Array(257))
