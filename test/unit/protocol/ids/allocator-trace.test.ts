@@ -81,11 +81,16 @@ test('every world goes its written course', async () => {
     const someId = (): number => (options.startId ?? 1) + below(60)
     let last: [number, string] = [0, '']
     let assigned = 0
+    let asked: [Buffer, unknown] = [Buffer.of(1, 0, 0, 0x7b, 0x7d), null]
     const steps: (() => unknown)[] = [
       () => answer(service.onRequest(frame(1, (last = [below(9), address()])[0], meta()), last[1])),
       () => answer(service.onRequest(frame(1, (last = [below(999), address()])[0], meta()), last[1].split(':'))),
       () => answer(service.onPoolRequest(frame(3, (last = [below(99), address()])[0], {}, [0, below(40)]), last[1])),
       () => service.onAck(...last),
+      () => answer(service.onRequest(...(asked = [frame(1, below(9), meta()), pick([null, undefined, 7, 'a:1'])]))),
+      () => answer(service.onRequest(...asked)),
+      () => clock.advance(pick([1, 4999, 7500, 15_000])),
+      () => quotas.mayAnswer(last[1], pick([1, 900, 4096, 4097, 60_000])),
       () => quotas.touch(someId(), chance(0.8) ? address() : null),
       () => quotas.touch(assigned, last[1]),
       () => ids.allocateId(meta()),
