@@ -1,6 +1,5 @@
 // Serial ports for the drivers that stand on one: UART, RS485, Modbus RTU, SLIP, line protocols.
 export { lineMs, type SerialContext, SerialLine, serialLine } from './line'
-export { nodeIdentity, PortNames, type UsbIdentity } from './names'
 export { OpenPort } from './port'
-export { characterMs, type SerialSettings, serialEntries, serialSettings } from './serial-options'
+export { characterMs, serialEntries, serialSettings } from './serial-options'
 export { afterReading } from './silence'

@@ -2,12 +2,9 @@
 export { isLoopback } from './check'
 export { ConfigStore } from './config-store'
 export { TYPE_NAMES } from './convert'
-export { defaults, defaultText } from './default-text'
 export { allowed, type SchemaRow } from './describe'
 export { mayWrite } from './edit'
-export { WRITABLE_PREFIXES } from './fragments/web'
 export { nearest } from './keys'
-export { lastGoodPath } from './read'
 export type { Repaired } from './repair'
 export {
   type AnySchema,
@@ -19,4 +16,4 @@ export {
   type SourceConfig,
   type UplinkConfig,
 } from './schema'
-export type { Change, Changed, LoadOptions, WriteLimits } from './store-types'
+export type { Change, Changed, WriteLimits } from './store-types'

@@ -80,7 +80,7 @@ export function generateAtoms() {
     '// Made by `node build.mjs --generate` (src/units/generate.mjs) from UCUM; not edited by hand.',
     '',
     '/** code, factor to the base, dimensions, flags (m takes prefixes, a arbitrary, l level), offset to the base */',
-    'export type AtomRow = readonly [code: string, factor: number, dims: string, flags: string, offset?: number]',
+    'type AtomRow = readonly [code: string, factor: number, dims: string, flags: string, offset?: number]',
     '',
     'export const ATOM_ROWS: readonly AtomRow[] = [',
   ]

@@ -10,7 +10,6 @@ import type { UserStore } from '../services/users'
 import type { HistoryQuery, PacketQuery, SensorQuery } from '../storage'
 
 export type { LatestReading } from '../gateway/latest'
-export type { GatewayStatus } from '../gateway/status'
 
 /**
  * The data queries; each answers the body of its route (specification "Data query endpoints"). They throw OsError

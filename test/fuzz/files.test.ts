@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { defaultText } from '../../src/config'
+import { defaultText } from '../../src/config/default-text'
 import { parseDocument } from '../../src/config/document'
 import { interpret, type Schema } from '../../src/config/read'
 import { baseSchema } from '../../src/config/schema'

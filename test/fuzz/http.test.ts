@@ -2,7 +2,8 @@
 // dotted keys of the configuration as they meet the prefixes that may be written.
 import assert from 'node:assert/strict'
 import { auditText, splitCommand } from '../../src/commands/argv'
-import { mayWrite, WRITABLE_PREFIXES } from '../../src/config'
+import { mayWrite } from '../../src/config'
+import { WRITABLE_PREFIXES } from '../../src/config/fragments/web'
 import { checkBody } from '../../src/web/body'
 import { parseKinds } from '../../src/web/events'
 import { hostName } from '../../src/web/guard'

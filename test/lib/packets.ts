@@ -1,6 +1,6 @@
 // Looking into what travels: for taps and assertions.
 import type { Fact, FactDict, SensorFact } from '../../src/pipeline/fact'
-import { parseFrame } from '../../src/protocol/delivery'
+import { parseFrame } from '../../src/protocol/delivery/frame'
 import { crc8, crc16 } from '../../src/wire/crc'
 import { FRAME_OVERHEAD, readHeader, sealFrame, writeHeader } from '../../src/wire/frame'
 import type { dice } from './trace'

@@ -26,7 +26,6 @@ import type { TlsSettings } from './tls-options'
 
 export { tlsError } from './errors'
 export { tlsSettings } from './settings'
-export { type TlsSettings, tlsSchema } from './tls-options'
 
 /** What both ends need; a DriverContext is one. */
 export interface TlsParts {

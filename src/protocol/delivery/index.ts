@@ -1,6 +1,6 @@
 // The delivery exchange (X29, docs/protocol.md section 3) in one place: a sender per uplink, a receiver per listening medium. Both are pure
 // state machines; their own files describe how they fail.
-export { ANSWER_SIZE, isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE, parseAnswer, parseFrame } from './frame'
+export { ANSWER_SIZE, isProbe, isProbeReply, PROBE_REPLY_SIZE, PROBE_SIZE } from './frame'
 export { type DeliveryPeer, DeliveryReceiver } from './receiver'
 export { DeliverySender } from './sender'
 export type { DeliveryMode, DeliverySenderOptions } from './sender-options'

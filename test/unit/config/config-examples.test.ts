@@ -5,7 +5,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { ConfigStore, defaults } from '../../../src/config'
+import { ConfigStore } from '../../../src/config'
+import { defaults } from '../../../src/config/default-text'
 import { checkLinks } from '../../../src/gateway/guard/check-links'
 import { fragments, mediaTable, sourceTable } from '../../../src/index'
 import { createLogger } from '../../../src/lib/logger'
@@ -53,14 +54,16 @@ test('every bus of the wiring page says how to test it and what its errors mean'
 })
 
 test('files of the system that the page names are those that its command copies', () => {
-  const [, from] = /^sudo cp -r (\S+) \/$/m.exec(page)!
+  const [, from] = /^sudo cp -r (\S+) \/(?:\s+#.*)?$/m.exec(page)!
   const brings = (path: string): boolean => existsSync(join(root, from!, path))
   const named = [...page.matchAll(/(\/etc\/os-node\/\w+\.conf)|(os-node-\w+@)\w/g)]
   assert.ok(named.length >= 2)
-  for (const [, path, unit] of named) assert.ok(brings(path ?? `etc/systemd/system/${unit}.service`), path ?? unit)
-  const units = readdirSync(join(root, from!, 'etc/systemd/system'))
+  for (const [, path, unit] of named) assert.ok(brings(path ?? `usr/lib/systemd/system/${unit}.service`), path ?? unit)
+  const units = readdirSync(join(root, from!, 'usr/lib/systemd/system'))
   for (const unit of units) {
-    const [, starts] = /^ExecStart=(\S+)/m.exec(readFileSync(join(root, from!, 'etc/systemd/system', unit), 'utf8'))!
+    const [, starts] = /^ExecStart=(\S+)/m.exec(
+      readFileSync(join(root, from!, 'usr/lib/systemd/system', unit), 'utf8'),
+    )!
     assert.ok(statSync(join(root, from!, starts!)).mode & 0o100, `${starts} cannot be run`)
   }
 })

@@ -5,7 +5,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { ConfigStore, defaultText } from '../../../src/config'
+import { ConfigStore } from '../../../src/config'
+import { defaultText } from '../../../src/config/default-text'
 import { realFiles } from '../../../src/lib/files'
 import { prng } from '../../lib/random'
 

@@ -14,6 +14,7 @@ import { checkOptions } from '../../../src/links/driver-options'
 import type { EdgeHandler, GpioLines, LinesOptions } from '../../../src/native/gpio'
 import { ManualClock, ManualTimers } from '../../lib/manual'
 import { prng } from '../../lib/random'
+import { dice, digest, Trace } from '../../lib/trace'
 
 const S = 1e9
 
@@ -490,4 +491,79 @@ test('what goes wrong names the pin, who has it, and what to do', async () => {
   await fails('ENOTTY', {}, /door: GPIO8: GPIO8 is no GPIO chip/, /os-node gpio/)
   await fails('EACCES', {}, /door: GPIO8: .*no right/, /usermod -aG gpio/)
   await fails('EOPNOTSUPP', { bias: 'pull_up' }, /door: GPIO8: the chip cannot do this/, /leave out bias/)
+})
+
+test('inputs and outputs that are moved, pulled, reloaded and handed on are as gpio.txt has them', async () => {
+  const trace = new Trace('unit/drivers/gpio.txt')
+  const { below, chance, pick } = dice(19)
+  for (let round = 0; round < 6; round++) {
+    const world = new FakeGpio()
+    const said: unknown[] = []
+    world.onSet = (name, value) => said.push(`${name}=${value}`)
+    const names = ['a', 'b', 'c', 'd', 'e']
+    const pins = names.map((pin, k) => ({
+      ...{ pin, mode: ['level', 'edge', 'counter', 'frequency', 'edge'][k], debounce_ms: pick([0, 0, 5]) },
+      ...(k > 0 && k !== 3 && { edge: pick(['rising', 'falling', 'both']) }),
+      ...(k === 3 && { window_s: pick([0, 2]), timeout_s: pick([1, 10]) }),
+      ...(chance(0.3) && { bias: 'pull_up', active_low: true }),
+    }))
+    const outputs = ['x', 'y', 'z'].map(pin => ({
+      pin,
+      initial: pick([0, 1]),
+      on_stop: pick(['keep', 0, 1]),
+      ...(chance(0.3) && { on_start: 1 }),
+    }))
+    const events = {
+      lost: (reason: string) => said.push(`lost ${reason}`),
+      degraded: () => undefined,
+      due: () => said.push('due'),
+    }
+    const open = () => make({ pins, outputs, min_gap_ms: pick([0, 50]) }, world)
+    let { source, timers } = open()
+    for (let k = 0; k < 200; k++) {
+      if (chance(0.05)) world.gone = !world.gone && chance(0.3)
+      if (chance(0.05)) {
+        const errno = pick([undefined, undefined, 'EOPNOTSUPP', 'EBUSY', 'ENOTTY', 'EINVAL'])
+        world.refuse = options => (errno !== 'EOPNOTSUPP' || options.debounceUs ? errno : undefined)
+      }
+      const call = async (name: string, run: () => unknown): Promise<void> => {
+        try {
+          said.push([name, await run()])
+        } catch (error) {
+          said.push([name, (error as OsError).code, (error as OsError).message, (error as OsError).hint])
+        }
+      }
+      const act = below(20)
+      if (act < 2) await call('open', () => source.open(events))
+      else if (act === 2) await call('close', () => source.close())
+      else if (act === 3 && chance(0.5)) {
+        const leave = source.handOn()
+        await source.close()
+        if (chance(0.2)) world.now += 60e9
+        ;({ source, timers } = open())
+        if (chance(0.3)) await leave()
+        const kept = below(500)
+        source.resume({
+          logged: () => pick([undefined, kept]),
+          kept: () => pick([undefined, kept]),
+          keep: (...got) => said.push(got),
+        })
+        if (chance(0.8)) await call('open', () => source.open(events))
+        await leave()
+      } else if (act < 6) await call('set', () => source.outputs.set(pick(['x', 'y', 'z', 'none']), pick([0, 1])))
+      else if (act < 9) await call('read', () => source.read())
+      else if (act === 9) await timers.advance(50)
+      else world.edge(pick(names), pick([0, 1]), chance(0.1) ? below(5) : 0)
+      world.now += pick([1e6, 4e6, 6e6, 3e8])
+      if (k % 10 === 9)
+        trace.say(`${round} ${k}`, [
+          digest(0, Buffer.from(JSON.stringify([said.splice(0), world.asked.splice(0)]))),
+          world.open,
+          source.outputs.list(),
+          source.counters.detail,
+        ])
+    }
+    await source.close()
+  }
+  trace.compare()
 })

@@ -1,5 +1,6 @@
-import type { FlashLogOptions, LogRecord, Timers } from '../../../src/log'
+import type { FlashLogOptions, LogRecord } from '../../../src/log'
 import { FlashLog } from '../../../src/log'
+import type { Timers } from '../../../src/log/log-options'
 import type { Fact, LinkMetadata } from '../../../src/pipeline/fact'
 import { ManualClock } from '../../lib/manual'
 import { MemFiles } from './memfiles'

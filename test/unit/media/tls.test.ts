@@ -10,16 +10,10 @@ import { safeParse } from 'valibot'
 import { systemClock } from '../../../src/lib/clock'
 import type { ErrorCode, OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
-import {
-  clientTls,
-  secureSocket,
-  type TlsParts,
-  type TlsSettings,
-  tlsSchema,
-  tlsSettings,
-} from '../../../src/media/tls'
+import { clientTls, secureSocket, type TlsParts, tlsSettings } from '../../../src/media/tls'
 import { judgeChain } from '../../../src/media/tls/chain'
 import { certificateFields } from '../../../src/media/tls/der'
+import { type TlsSettings, tlsSchema } from '../../../src/media/tls/tls-options'
 import { type Certs, makeCerts } from '../../lib/certs'
 import { removeDir, tempDir } from '../../lib/gateway'
 

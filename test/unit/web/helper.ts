@@ -2,8 +2,9 @@
 import http from 'node:http'
 import net from 'node:net'
 import type { TestContext } from 'node:test'
+import type { GatewayStatus } from '../../../src/gateway/status'
 import { OsError } from '../../../src/lib/errors'
-import type { GatewayStatus, Queries, WebContext } from '../../../src/web/context'
+import type { Queries, WebContext } from '../../../src/web/context'
 import { WebServer, type WebServerOptions } from '../../../src/web/server'
 
 export const TOKEN = 'the-right-token-of-this-test'

@@ -45,6 +45,7 @@ test('what is counted is one or several, and moments are read by their names', (
     [0, 1, 2000].map(n => counted(n, 'packet')),
     ['0 packets', '1 packet', '2,000 packets'],
   )
+  assert.equal(counted(2, 'entry'), '2 entries')
   const at = Date.UTC(2026, 10, 21, 20)
   for (const name of ['at', 'since', 'checked_at', 'last_sync'])
     assert.equal(momentText(name, at), new Date(at).toLocaleString())

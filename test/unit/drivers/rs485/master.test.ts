@@ -6,10 +6,11 @@ import { MasterMedium } from '../../../../drivers/rs485/master'
 import { SlaveMedium } from '../../../../drivers/rs485/slave'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Medium, PacketHandler } from '../../../../src/links/contracts'
-import { isPoll } from '../../../../src/protocol/polling-turns'
+import { buildPoll, isPoll } from '../../../../src/protocol/polling-turns'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { dataPacket } from '../../../lib/packets'
 import { prng } from '../../../lib/random'
+import { digest, Trace } from '../../../lib/trace'
 
 /** Packets on two wires: 1 ms each, heard by all others. */
 class Wires {
@@ -20,6 +21,8 @@ class Wires {
   echoMs = 0
   /** who polled, and when */
   readonly polls: { from: string; at: number }[] = []
+  /** chance of a packet to get lost; none by default */
+  loses: () => boolean = () => false
 
   parts(name: string, seed: number): TurnParts {
     const { clock, timers } = this
@@ -31,6 +34,7 @@ class Wires {
       const bytes = packet.slice()
       return new Promise(resolve => {
         timers.after(1, () => {
+          if (this.loses()) return resolve(true)
           for (const other of this.#ends)
             if (other !== end && other.open) other.handler(bytes, { medium: 'RS485', address: 'bus', reply: send })
           resolve(true)
@@ -167,3 +171,52 @@ test('a dead slave costs only its own time-out, is asked more rarely, named, and
   for (const end of [medium, alive, back]) void end.close()
   await timers.advance(1000)
 })
+
+test('a bus that loses packets and hears strangers goes as master.txt has it', async () => {
+  const trace = new Trace('unit/drivers/rs485/master.txt')
+  const wires = new Wires()
+  const { clock, timers } = wires
+  const next = prng(12)
+  wires.loses = () => next() < 0.1
+  const slaves = [await wires.slave(7), await wires.slave(8)]
+  const one = await wires.master('one', 3, [7, 8, 9, 7])
+  const stranger = wires.parts('stranger', 9).inner
+  await stranger.open({ lost: () => undefined, degraded: () => undefined })
+  const sent: unknown[] = []
+  let seen = 0
+  for (let k = 0; k < 240; k++) {
+    for (const [n, from] of [one.medium, ...slaves].entries())
+      for (let more = Math.floor(next() * 3.2) - 1; more > 0; more--)
+        void from.send(dataPacket(10 * k + more)).then(done => sent.push([n, done]))
+    const polls = wires.polls.at(-1)
+    if (next() < 0.06) void stranger.send(Uint8Array.of(0x0b, 0, 5))
+    if (next() < 0.005) void stranger.send(buildPoll(k, 7, 512))
+    if (next() < 0.01) void one.medium.send(new Uint8Array(257))
+    if (k === 150) await closed(one.medium, timers)
+    if (k === 160) await one.medium.open({ lost: () => undefined, degraded: reason => one.complaints.push(reason) })
+    await timers.advance([1, 9, 40, 200, 700][Math.floor(next() * 5)]!)
+    seen = digest(seen, ...wires.polls.map(({ at }) => at), ...one.got)
+    if (k % 8 === 7)
+      trace.say(`${k}`, [
+        clock.mono(),
+        seen,
+        polls,
+        sent.splice(0).length,
+        one.got.splice(0).length,
+        wires.polls.splice(0).length,
+        one.complaints.splice(0),
+        one.medium.counters,
+        slaves.map(({ counters }) => counters),
+      ])
+  }
+  for (const end of [one.medium, ...slaves]) void end.close()
+  await timers.advance(1000)
+  trace.compare()
+})
+
+/** Its close, while time goes on. */
+async function closed(medium: Medium, timers: ManualTimers): Promise<void> {
+  const done = medium.close()
+  await timers.advance(500)
+  await done
+}

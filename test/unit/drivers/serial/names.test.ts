@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { nodeIdentity, PortNames } from '../../../../drivers/serial'
+import { nodeIdentity, PortNames } from '../../../../drivers/serial/names'
 import type { OsError } from '../../../../src/lib/errors'
 import { nativeOrNull } from '../../../../src/native'
 import { stuckThreads } from '../../../../src/native/native-thread'

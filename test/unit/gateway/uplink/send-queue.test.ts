@@ -5,6 +5,7 @@ import type { Item } from '../../../../src/gateway/uplink/lane'
 import { SendQueue, type Want } from '../../../../src/gateway/uplink/send-queue'
 import { ManualClock } from '../../../lib/manual'
 import { MemLog } from '../../../lib/memlog'
+import { dice, digest, Trace } from '../../../lib/trace'
 
 /** A queue over `count` facts; record k has size k, those in `alarms` are alarms. */
 function world(count: number, alarms: number[] = []) {
@@ -126,4 +127,72 @@ test('beside a large backlog three of four items are live, in order in each lane
   assert.deepEqual([items.length, new Set(seqs(items)).size], [1530, 1530])
   for (const item of items) queue.settle(item)
   assert.deepEqual([queue.cursor, queue.backlog], [log.lastSeq, 0])
+})
+
+test('queues over backlogs, alarms, oversized facts, rewinds and restarts hand out what send-queue.txt says', () => {
+  const trace = new Trace('unit/gateway/uplink/send-queue.txt')
+  for (let round = 0; round < 6; round++) {
+    const { below, chance, pick } = dice(round + 30)
+    const w = world(pick([0, 5, 1500]), [2, 4])
+    const { log, clock } = w
+    log.isAlarm = ({ tRaw }) => tRaw % 97 < 2
+    let committed = 0
+    Object.defineProperty(log, 'committedSeq', { get: () => committed })
+    let { queue } = w
+    let out: Item[] = []
+    const seen: unknown[] = []
+    for (let k = 0; k < 1200; k++) {
+      const act = below(24)
+      if (act < 5) for (let n = below(4); n > 0; n--) w.append()
+      else if (act < 14) {
+        const size = pick([40, 90])
+        const want = w.want({
+          limit: pick([size, 100]),
+          alarmsOnly: chance(0.1),
+          oversizedOnly: chance(0.1),
+          sizeOf: ({ seq }) => (seq * 37) % 120,
+          ...(chance(0.1) && { mayGo: ({ seq }) => seq % 5 !== 0 }),
+        })
+        for (let n = below(12); n > 0; n--) {
+          const item = queue.next(want)
+          if (item) out.push(item)
+          seen.push(item?.seq)
+        }
+      } else if (act < 19) {
+        for (let n = below(15); n > 0 && out.length > 0; n--) {
+          const item = out.splice(chance(0.7) ? 0 : below(out.length), 1)[0]!
+          const need = (item.seq * 37) % 120
+          if (queue.wants(item)) queue.settle(item, need > 95 ? 95 : undefined)
+        }
+      } else if (act === 19) queue.saveCursor(chance(0.3))
+      else if (act === 20 && chance(0.15)) {
+        queue.rewind()
+        if (chance(0.7)) out = []
+      } else if (act === 20) queue.rewindOversized()
+      else if (act === 21 && chance(0.1)) {
+        queue = w.make()
+        out = []
+        if (chance(0.5)) queue.begin()
+      } else if (act === 21 && chance(0.06)) for (let n = 0; n < 1400; n++) w.append()
+      else if (act === 22) w.hold(pick([0, 0, 0, 1, 700, 5000]))
+      else if (act === 23) seen.push(queue.recall(1 + below(log.lastSeq + 2))?.seq)
+      if (chance(0.05)) log.degraded = chance(0.2)
+      if (chance(0.8)) committed = log.records.length
+      clock.advance(pick([0, 0, 1, 40, 999, 1000]))
+      const held = queue.heldUntil - clock.mono()
+      seen.push(
+        queue.cursor,
+        queue.backlog,
+        queue.oversized,
+        held === Number.POSITIVE_INFINITY ? 'none' : held,
+        queue.waiting(40, chance(0.3)),
+        log.cursors.get('uplinks'),
+      )
+      if (k % 40 === 39) {
+        const kept = digest(0, Buffer.from(JSON.stringify([seen.splice(0), [...log.counters], w.calls()])))
+        trace.say(`${round} ${k}`, [kept, log.lastSeq, queue.cursor, queue.backlog, queue.oversized, out.length])
+      }
+    }
+  }
+  trace.compare()
 })

@@ -2,9 +2,10 @@
 // alarms, packets too large for some), no value ever differs from what was logged for its device and time, and with the roads mended everything arrives
 // (R9, R10, R12). Seeded.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { alarmCheck } from '../../../../src/gateway/uplink/alarms'
 import { prng } from '../../../lib/random'
+import { digest, Trace } from '../../../lib/trace'
 import { type RoadSpec, UplinkWorld } from '../../../lib/uplinkworld'
 
 const ROADS: RoadSpec[] = [
@@ -12,6 +13,9 @@ const ROADS: RoadSpec[] = [
   { name: 'two', medium: 'TCP', maxPacket: 4000, entry: { diff_base: 'sticky' } },
   { name: 'three', medium: 'LoRa', maxPacket: 140 },
 ]
+
+const trace = new Trace('unit/gateway/uplink/uplinks-property.txt')
+after(() => trace.compare())
 
 for (let seed = 1; seed <= 8; seed++)
   test(`roads that come and go, seed ${seed}`, async t => {
@@ -26,6 +30,15 @@ for (let seed = 1; seed <= 8; seed++)
         road.lose = (packet, up) => !mended && random() < (packet[0] === 0x05 && !up ? 0.3 : 0.15)
     }
     const roadsOf = ROADS.map(({ name }) => name)
+    /** What went over each road and arrived, and how the uplinks are. */
+    const say = (what: string): void => {
+      const sent = [...w.roads.values()].map(road =>
+        digest(road.opens, ...road.sent.flatMap(({ bytes, at }) => [bytes, at])),
+      )
+      const arrived = digest(0, ...w.got.facts.map(({ tRaw }) => tRaw))
+      trace.say(`seed ${seed}, ${what}`, [sent, arrived, w.got.lastSeq, w.log.lastSeq, [...w.log.cursors]])
+      for (const uplink of w.uplinks.list) trace.say(`  ${uplink.name}`, uplink.status())
+    }
     for (let step = 0; step < 60; step++) {
       spoil()
       const road = w.road(roadsOf[Math.floor(random() * 3)]!)
@@ -38,6 +51,7 @@ for (let seed = 1; seed <= 8; seed++)
         await w.kill()
         await w.apply(...ROADS)
       } else if (what === 5 && step % 4 === 0) for (let k = 0; k < 1300; k++) w.fact(k % 4 === 0 ? 9 : undefined)
+      if (step % 12 === 11) say(`step ${step}`)
       for (let k = 0; k < 20; k++) {
         w.fact([undefined, 9, 77][Math.floor(random() * 3)], random() < 0.05 ? 'ALARM' : 'OK')
         // too large for the third, or for all but the second
@@ -45,9 +59,11 @@ for (let seed = 1; seed <= 8; seed++)
         await w.run(40, 20)
       }
     }
+    say('spoiled')
     mended = true
     for (const road of w.roads.values()) Object.assign(road, { cut: false, dead: false, delayMs: 5 })
     for (let k = 0; k < 400 && w.uplinks.backlog > 0; k++) await w.run(1000, 25)
+    say('mended')
     const logged = new Set(w.logged)
     for (const line of w.arrived) assert.ok(logged.has(line), `never logged: ${line}`)
     assert.equal(w.uplinks.backlog, 0)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DeliveryReceiver, isProbe, parseAnswer, parseFrame } from '../../../../src/protocol/delivery'
+import { DeliveryReceiver, isProbe } from '../../../../src/protocol/delivery'
+import { parseAnswer, parseFrame } from '../../../../src/protocol/delivery/frame'
 import { crc16 } from '../../../../src/wire/crc'
 import { answer, bytes, hex, open, rig } from '../../../lib/exchange'
 

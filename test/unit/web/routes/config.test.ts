@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { VERBS } from '../../../../src/commands'
 import type { AnyVerb } from '../../../../src/commands/verb'
-import { WRITABLE_PREFIXES } from '../../../../src/config'
+import { WRITABLE_PREFIXES } from '../../../../src/config/fragments/web'
 import { OsError } from '../../../../src/lib/errors'
 import { type World, world } from '../world'
 
