@@ -73,16 +73,12 @@ export class LeaseKeeper {
   /** Reads the state in slices between which the event loop has its turn. Rejects with STORAGE. */
   async read(): Promise<void> {
     this.#slicing = true
-    try {
-      while (this.reading) {
-        await turn()
-        const end = performance.now() + SLICE_MS
-        while (this.reading && performance.now() < end) this.#step()
-      }
-      if (this.#broken) throw this.#broken
-    } finally {
-      this.#slicing = false
+    while (this.reading) {
+      await turn()
+      const end = performance.now() + SLICE_MS
+      while (this.reading && performance.now() < end) this.#step()
     }
+    if (this.#broken) throw this.#broken
   }
 
   /** Ends a reading under way. */

@@ -101,9 +101,9 @@ export class IdState {
     return this.#entries
   }
 
-  /** The id of the device with that key. */
+  /** The id of the device with that key; none has ''. */
   byKey(key: string): IdEntry | undefined {
-    return key === '' ? undefined : this.#keys.get(key)
+    return this.#keys.get(key)
   }
 
   /** Freed ids in the list, ascending. */
