@@ -63,7 +63,7 @@ export async function buildAddon(root, { arch = process.arch, sanitize = false, 
   if (process.platform !== 'linux') return { why: 'the addon is for Linux' }
   const cc = compilerOf(arch)
   const compiler = cc && versionOf(cc)
-  if (!compiler) return { why: `no C compiler for ${arch}${cc ? ` (${cc})` : ''}` }
+  if (!compiler) return { why: `no C compiler ${cc ?? `for ${arch}`}: apt-get install gcc libc6-dev` }
   const headers = join(root, 'node_modules/node-api-headers/include')
   if (!existsSync(join(headers, 'node_api.h'))) return { why: 'no node_api.h: run npm ci' }
   const flags = [...(sanitize ? SANITIZE : FLAGS), `-I${headers}`]

@@ -92,13 +92,15 @@ static int64_t set_lines(int *fd, struct bus_job *job) {
     return 0;
 }
 
-/* What was not sent is thrown away; a driver that cannot do so waits until it is out. */
+/* What was not sent is thrown away; a driver that cannot do so waits until it is out. Where all of it was sent nothing is thrown
+   away: a pseudo-terminal would take it from the reader at its other end. */
 static int64_t close_port(int *fd, struct bus_job *job) {
-    int closing = *fd;
+    int closing = *fd, waiting = 0;
     (void)job;
     *fd = -1;
     ioctl(closing, TIOCNXCL); /* the mark would stay as long as root has the port open too */
-    ioctl(closing, TCFLSH, TCIOFLUSH);
+    bool sent = ioctl(closing, TIOCOUTQ, &waiting) == 0 && waiting == 0;
+    ioctl(closing, TCFLSH, sent ? TCIFLUSH : TCIOFLUSH);
     return close(closing) < 0 ? -errno : 0;
 }
 

@@ -18,6 +18,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
     'these are the installation, the tests and the measurements',
   ],
   [/^npm run (check|format)$/, 'CI runs the check; the formatter changes files'],
+  [/^(npm ci && )?npm run deb$/, 'test/interop/deb.long.test.ts makes the packages'],
   [/^node (build\.mjs$|test\/run\.mjs )/, 'this test runs in what they made'],
   [/^curl /, 'needs the token of the reader; test/interop/http.test.ts asks every route'],
   [/^os-node serve /, 'runs until it is stopped; the tests of uplinks start it'],
