@@ -47,7 +47,6 @@ export class Epochs {
     heard.since = now
     heard.packets = 1
     // moved to the end: it is in use
-    this.#byAid.delete(aid)
     this.#byAid.set(aid, heard)
     if (heard.returns < RETURNS) return false
     heard.returns = 0

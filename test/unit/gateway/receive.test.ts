@@ -7,6 +7,7 @@ import { allowList } from '../../../src/gateway/receive/allow-list'
 import { contentHash } from '../../../src/gateway/receive/content-hash'
 import { EarlyCommit } from '../../../src/gateway/receive/early-commit'
 import { Epochs } from '../../../src/gateway/receive/epochs'
+import { NewDevices } from '../../../src/gateway/receive/new-devices'
 import { Receive, type ReceiveOptions } from '../../../src/gateway/receive/receive'
 import { sourceAid } from '../../../src/gateway/receive/receiver-session'
 import { framed, KnownFrames, Replay, shaped } from '../../../src/gateway/receive/template-recovery'
@@ -27,6 +28,8 @@ import { wireUnits } from '../../../src/units/wire'
 import { ByteWriter } from '../../../src/wire/cursor'
 import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../../../src/wire/frame'
 import { ManualClock } from '../../lib/manual'
+import { harmed } from '../../lib/packets'
+import { dice, digest, Trace } from '../../lib/trace'
 
 const units = { ...wireUnits(), resolve }
 const T0 = 1_710_000_000_000
@@ -70,6 +73,7 @@ const fact = (k: number, value: number, aid = 9): Fact => ({
 function wall(options: Partial<ReceiveOptions> = {}) {
   const kept: Fact[] = []
   const links: LinkMetadata[] = []
+  const counters: unknown[] = []
   const clock = new ManualClock(T0 + 5000)
   const time = new NodeClock(clock)
   let committedSeq = 0
@@ -84,6 +88,10 @@ function wall(options: Partial<ReceiveOptions> = {}) {
     appendFact: (one: Fact, link: LinkMetadata) => {
       links.push(link)
       return kept.push(one)
+    },
+    appendCounter: (...counter: unknown[]) => {
+      counters.push(counter)
+      return kept.length
     },
     committed: () => new Promise<void>(done => waiting.push(done)),
   }
@@ -111,7 +119,7 @@ function wall(options: Partial<ReceiveOptions> = {}) {
     waiting = []
     await new Promise(setImmediate)
   }
-  return { receive, kept, links, replies, from, commit, clock, time }
+  return { receive, kept, links, counters, replies, from, commit, clock, time }
 }
 
 test('a packet without its template is refused, asked for, taken as FULL, and acknowledged after the commit', async () => {
@@ -534,4 +542,80 @@ test('eight packets that wait are committed early once nothing more comes, seven
   early.waits()
   t.mock.timers.tick(2)
   assert.equal(flushed, 2)
+})
+
+test('packets of many devices, lost, doubled, damaged, late and refused, go their written course', async () => {
+  const trace = new Trace('unit/gateway/receive-trace.txt')
+  for (const seed of [1, 2, 3]) {
+    const roll = dice(seed)
+    const { below, chance, pick } = roll
+    const lines: string[] = []
+    const alive: unknown[] = []
+    const looks: number[] = []
+    const seen: number[] = []
+    const known = new Set([9])
+    const later: { clock?: ManualClock } = {}
+    const newDevices = new NewDevices({
+      clock: { mono: () => later.clock?.mono() ?? 0, wall: () => T0 },
+      limit: () => 900,
+      knows: aid => known.has(aid),
+      rss: () => looks.push(below(1000)) && looks.at(-1)!,
+    })
+    const { receive, kept, links, counters, replies, from, commit, clock, time } = wall({
+      logger: createLogger({ write: line => void lines.push(line.slice(25)) }),
+      allowed: seed === 2 ? allowList(['10.0.0.0/30', 'hci0:1'], silentLogger) : () => true,
+      ...(seed === 3 && { newDevices }),
+      onAlive: (...heard) => void alive.push(heard),
+      onFact: one => {
+        known.add(one.aid)
+        seen.push(one.aid)
+      },
+      onPacket: packet => void seen.push(packet.length),
+    })
+    later.clock = clock
+    const aids = [9, 10, 0x0102_0304, 0xa000_0001]
+    const senders = [0, 1].map(() => aids.map(aid => new UplinkEncoder({ aid, units, acknowledged: true })))
+    const settled: string[] = []
+    const waiting: (() => void)[] = []
+    let t = 0
+    const send = (): void => {
+      const [run, k] = [below(2), below(aids.length)]
+      t += pick([0, 1, 1, 40, 5000])
+      const value = pick([1, 2, 2, 2.5, 1e6])
+      const one = fact(chance(0.1) ? t - 9000 : chance(0.02) ? t + 9e8 : t, value, aids[k]!)
+      const encoded = senders[run]![k]!.encode(one, { full: chance(0.1) }).bytes
+      const packet = Buffer.from(chance(0.05) ? harmed(encoded, roll) : encoded)
+      const bytes = chance(0.6) ? Buffer.from(frame(below(40) + 1, packet, 5 + run + 2 * k)) : packet
+      const how = chance(0.3) ? { settle: (kept: boolean) => void settled.push(`${t} ${kept}`) } : {}
+      const origin = { ...from(`${pick(['10.0.0.1', '10.0.0.2', '10.0.0.9', 'hci0'])}:${1 + run}`), ...how }
+      const deliver = (): void => receive.packet(chance(0.02) ? Buffer.alloc(0) : bytes, origin)
+      if (chance(0.15)) waiting.push(deliver)
+      else if (chance(0.9)) deliver()
+      if (chance(0.1)) deliver()
+    }
+    for (let n = 0; n < 900; n++) {
+      send()
+      if (chance(0.1)) for (const deliver of waiting.splice(0)) deliver()
+      if (chance(0.05))
+        receive.packet(pick([HEART, data(1, T0 + t, '{}'), Buffer.of(3, 0, 1, 0, 4), Buffer.of(9)]), from('10.0.0.1:7'))
+      // a crowd of devices that were never heard
+      if (chance(0.2)) {
+        const stranger = new UplinkEncoder({ aid: 100 + below(5000), units })
+        receive.packet(stranger.encode(fact(t, n), { full: true }).bytes, from('10.0.0.3:1'))
+      }
+      clock.advance(below(30))
+      if (n % 10 === 0) await commit()
+      if (n % 60 !== 59) continue
+      const digests = [kept, links, counters, replies.map(String), settled, alive, looks, seen, lines]
+      trace.say(`seed ${seed}, ${n}`, [
+        kept.length,
+        ...digests.map(list => digest(0, Buffer.from(JSON.stringify(list)))),
+        receive.dropped,
+        time.now() - T0,
+      ])
+      trace.say('  report', receive.report())
+      trace.say('  addresses', receive.addresses.several())
+    }
+  }
+  trace.compare()
 })
