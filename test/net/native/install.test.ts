@@ -68,7 +68,10 @@ test('npm ci succeeds where none is, and says what is missing and how to get it'
   const { status, said, built } = npmCi(clone(t), { PATH: path, NODE: undefined, CC: undefined })
   assert.equal(status, 0, said)
   assert.equal(built, false)
-  assert.match(said, /no addon for .*linux-\w+ \(no C compiler cc: apt-get install gcc libc6-dev\).*; everything else works there without it/)
+  assert.match(
+    said,
+    /no addon for .*linux-\w+ \(no C compiler cc: apt-get install gcc libc6-dev\).*; everything else works there without it/,
+  )
 })
 
 test('a compiler without the headers of the C library is none', t => {
