@@ -28,6 +28,7 @@ export function benchCan({ put, gateLeast, problems }) {
     format: 'cjs',
     // jsonc-parser's other form hides its requires from bundlers
     mainFields: ['module', 'main'],
+    alias: { 'native-addons': join(root, '.build/addons.json') },
     logLevel: 'error',
   })
   const env = { ...process.env, OS_NODE_TEST_ROOT: root, RIG_MEM: '768M', RIG_TIMEOUT: '90' }

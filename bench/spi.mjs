@@ -33,7 +33,8 @@ export async function benchSpi({ put, gate }) {
   mkdirSync(dir, { recursive: true })
   const { build } = await import('esbuild')
   const entryPoints = [join(root, 'src/native/spi.ts')]
-  await build({ entryPoints, bundle: true, platform: 'node', format: 'cjs', outfile: join(dir, 'spi.cjs') })
+  const alias = { 'native-addons': join(root, '.build/addons.json') }
+  await build({ entryPoints, bundle: true, platform: 'node', format: 'cjs', alias, outfile: join(dir, 'spi.cjs') })
   const fuse = ran('pkg-config', ['--cflags', '--libs', 'fuse3']).split(/\s+/)
   ran('cc', ['-O2', '-o', join(dir, 'chip'), join(root, 'test/rig/models/spi-registers.c'), ...fuse])
   ran('cc', ['-O2', '-o', join(dir, 'read'), join(root, 'bench/spi/read.c')])
