@@ -7,8 +7,10 @@
 //   --no-types  skips the type files          --quiet    prints nothing          --any-size  has no limit of bytes (mutants)
 //   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts)
 //   --deb       also makes the Debian packages; --deb=arm64,armhf those; --quick packs them less
+//   --image     also makes the SD image of a board: --board rpi-4; --quick neither packs it nor its system tight
 //   --release   ends with an error where a processor has no compiler here
 // The addon is compiled to dist/native, and into the bundle, for each processor that has a compiler here: `--native` only that,
+// `--quic` only the QUIC library for those processors that no package has one for,
 // `--sanitize` only a build with address and undefined-behaviour sanitizers, whose folder it prints.
 //
 // Nothing here but the check of Node's version is imported before that has passed, and an old Node can read this file.

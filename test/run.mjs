@@ -62,6 +62,7 @@ const GROUPS = {
   net: Infinity,
   browser: 1,
   rig: Math.max(1, Math.floor(totalmem() / 2 ** 30 / 2)),
+  image: 1,
   spec: Infinity,
 }
 /** ms for one file, ten times what a busy machine takes */

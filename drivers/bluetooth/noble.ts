@@ -57,6 +57,8 @@ interface NobleRadioOptions {
   logger: Logger
   files?: Files
   timers?: Timers
+  /** tests hand in their own */
+  load?: () => Promise<Library>
 }
 
 export class NobleRadio implements Radio {
@@ -72,12 +74,12 @@ export class NobleRadio implements Radio {
   #ready = false
 
   constructor(options: NobleRadioOptions) {
-    this.#options = { files: realFiles, timers: systemTimers, ...options }
+    this.#options = { files: realFiles, timers: systemTimers, load, ...options }
   }
 
   async open(events: RadioEvents): Promise<void> {
     await this.close()
-    const { adapter, extended, files } = this.#options
+    const { adapter, extended, files, load } = this.#options
     this.#events = events
     const trouble = adapterTrouble(files, adapter)
     if (trouble) throw trouble

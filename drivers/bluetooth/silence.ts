@@ -19,7 +19,6 @@ export class Silence {
   /** An advertisement, or the begin of a scan that was asked for. Runs for every report. */
   heard(now: number): void {
     this.#at = now
-    if (this.#taken === 0) return
     this.#taken = 0
     this.#waitMs = this.afterMs
   }

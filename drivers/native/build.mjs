@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 const here = dirname(fileURLToPath(import.meta.url))
 /** a thread in a call that does not return runs on when Node has unloaded the addon: its code stays */
 const NODELETE = '-Wl,-z,nodelete'
-const FLAGS = [
+export const FLAGS = [
   '-std=gnu11',
   '-O2',
   '-fPIC',
@@ -37,7 +37,7 @@ const SANITIZE = [
   '-Werror',
 ].concat('-fsanitize=address,undefined', '-fno-sanitize-recover=undefined', '-fno-omit-frame-pointer', NODELETE)
 /** Every processor that os-node is for: Debian's compiler for it, and the package that brings it where it is not the machine's own. */
-const PROCESSORS = {
+export const PROCESSORS = {
   x64: ['x86_64-linux-gnu-gcc', 'gcc-x86-64-linux-gnu'],
   arm64: ['aarch64-linux-gnu-gcc', 'gcc-aarch64-linux-gnu'],
   arm: ['arm-linux-gnueabihf-gcc', 'gcc-arm-linux-gnueabihf'],
@@ -61,24 +61,45 @@ function compiles(cc) {
  */
 export async function buildAddon(root, { arch = process.arch, sanitize = false, say = () => undefined } = {}) {
   if (process.platform !== 'linux') return { why: 'the addon is for Linux' }
-  const cc = compilerOf(arch)
-  const compiler = cc && versionOf(cc)
-  if (!compiler) return { why: `no C compiler ${cc ?? `for ${arch}`}: apt-get install gcc libc6-dev` }
+  const { cc, why } = compilerFor(arch)
+  if (!cc) return { why }
   const headers = join(root, 'node_modules/node-api-headers/include')
   if (!existsSync(join(headers, 'node_api.h'))) return { why: 'no node_api.h: run npm ci' }
-  const flags = [...(sanitize ? SANITIZE : FLAGS), `-I${headers}`]
   const sources = readdirSync(here).filter(name => /\.[ch]$/.test(name))
-  const stamp = createHash('sha256').update(JSON.stringify([compiler, sanitize ? SANITIZE : FLAGS]))
+  const stamp = createHash('sha256')
   for (const name of sources) stamp.update(name).update(readFileSync(join(here, name)))
-  const digest = stamp.digest('hex')
-  const dir = join(root, '.build', sanitize ? 'native-sanitized' : 'native', `linux-${arch}`)
-  const path = join(dir, 'os_node.node')
-  if (existsSync(path) && existsSync(join(dir, 'stamp')) && readFileSync(join(dir, 'stamp'), 'utf8') === digest)
-    return { path, dir }
+  return compiled({
+    cc,
+    dir: join(root, '.build', sanitize ? 'native-sanitized' : 'native', `linux-${arch}`),
+    file: 'os_node.node',
+    flags: sanitize ? SANITIZE : FLAGS,
+    places: [`-I${headers}`],
+    sources: sources.filter(name => name.endsWith('.c')).map(name => join(here, name)),
+    made: stamp.digest('hex'),
+    say: () => say(`${cc}: addon for linux-${arch}${sanitize ? ', with sanitizers' : ''}`),
+  })
+}
+
+/** Debian's compiler for a processor, or why there is none. */
+export function compilerFor(arch) {
+  const cc = compilerOf(arch)
+  return cc && versionOf(cc) ? { cc } : { why: `no C compiler ${cc ?? `for ${arch}`}: apt-get install gcc libc6-dev` }
+}
+
+/**
+ * Compiles `sources` into `file` of `dir`, unless it was made of the same (`made`) by the same compiler and flags; where it is.
+ * `places`: flags that name folders. Rejects with E_ADDON when the C code does not compile.
+ */
+export async function compiled({ cc, dir, file, flags, places, sources, made, say }) {
+  const digest = createHash('sha256')
+    .update(JSON.stringify([versionOf(cc), flags, made]))
+    .digest('hex')
+  const path = join(dir, file)
+  const stamp = `${path}.stamp`
+  if (existsSync(path) && existsSync(stamp) && readFileSync(stamp, 'utf8') === digest) return { path, dir }
   mkdirSync(dir, { recursive: true })
-  const files = sources.filter(name => name.endsWith('.c')).map(name => join(here, name))
   const fresh = `${path}.${process.pid}`
-  const run = spawn(cc, [...flags, '-o', fresh, ...files], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const run = spawn(cc, [...flags, ...places, '-o', fresh, ...sources], { stdio: ['ignore', 'ignore', 'pipe'] })
   let errors = ''
   run.stderr.setEncoding('utf8').on('data', text => {
     errors += text
@@ -86,10 +107,10 @@ export async function buildAddon(root, { arch = process.arch, sanitize = false, 
   const [status] = await once(run, 'close')
   if (status !== 0 && !compiles(cc)) return { why: `${cc} finds no C headers: apt-get install libc6-dev` }
   process.stderr.write(errors)
-  if (status !== 0) throw new Error(`E_ADDON: ${cc} could not compile drivers/native`)
+  if (status !== 0) throw new Error(`E_ADDON: ${cc} could not compile ${file}`)
   renameSync(fresh, path) // a process that has the old file loaded keeps it
-  writeFileSync(join(dir, 'stamp'), digest)
-  say(`${cc}: addon for linux-${arch}${sanitize ? ', with sanitizers' : ''}`)
+  writeFileSync(stamp, digest)
+  say()
   return { path, dir }
 }
 
@@ -109,12 +130,12 @@ export async function buildAddons(root, say = () => undefined) {
 }
 
 /** Lays the files beside the bundle. */
-export function installAddons(root, built) {
+export function installAddons(root, built, name = 'os_node.node') {
   for (const [platform, path] of built) {
     const dir = join(root, 'dist/native', platform)
     mkdirSync(dir, { recursive: true })
-    const fresh = join(dir, `os_node.node.${process.pid}`)
+    const fresh = join(dir, `${name}.${process.pid}`)
     copyFileSync(path, fresh)
-    renameSync(fresh, join(dir, 'os_node.node')) // never written over: a gateway at work has it loaded
+    renameSync(fresh, join(dir, name)) // never written over: a gateway at work has it loaded
   }
 }

@@ -36,7 +36,7 @@ struct bus_job {
 };
 
 /* A free job with room for `length` bytes, of which `answer_length` at `answer_at` are the answer. NULL: *error tells why
-   (-EINVAL no bus, -EBADF closed, -EAGAIN 64 are waiting, -EMSGSIZE, -ENOMEM). To be filled and given to bus_queue at once. */
+   (-EINVAL no bus, -EBADF closed, -EAGAIN 64 are waiting, -EMSGSIZE, -ENOMEM). The caller fills it and passes it to bus_queue at once. */
 struct bus_job *bus_take(napi_env env, napi_value bus, size_t length, int *error);
 /* Puts it behind the others; the result for JavaScript: which job it is. */
 napi_value bus_queue(napi_env env, napi_value bus, struct bus_job *job, bus_work *work);

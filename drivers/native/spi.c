@@ -80,14 +80,14 @@ static napi_value spi_open(napi_env env, napi_callback_info info) {
 static napi_value spi_transfer(napi_env env, napi_callback_info info) {
     napi_value args[4];
     void *words, *bytes;
-    size_t words_bytes, given;
+    size_t words_bytes, size;
     int32_t length;
     uint64_t sum = 0;
     int error;
     addon_args(env, info, 4, args);
     if (!addon_bytes(env, args[1], sizeof(uint32_t), &words, &words_bytes) ||
-        !addon_bytes(env, args[2], 1, &bytes, &given) || !addon_number(env, args[3], &length) || length < 0 ||
-        (size_t)length > given)
+        !addon_bytes(env, args[2], 1, &bytes, &size) || !addon_number(env, args[3], &length) || length < 0 ||
+        (size_t)length > size)
         return addon_int(env, -EINVAL);
     size_t count = words_bytes / (SEGMENT_WORDS * sizeof(uint32_t));
     if (count == 0 || count >= SEGMENTS)

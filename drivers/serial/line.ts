@@ -17,7 +17,8 @@ import { characterMs, type SerialSettings } from './serial-options'
 export interface SerialContext extends DriverContext {
   /** for tests */
   timers?: Timers
-  names?: PortNames
+  names?: Pick<PortNames, 'resolve' | 'isTaken' | 'usbOf'>
+  openPort?: typeof OpenPort.open
   /** Called with every opened port before it is used, for what termios does not know (RS485). A throw fails the opening. */
   prepare?: (port: OpenPort) => void | Promise<void>
 }
@@ -72,7 +73,7 @@ export class SerialLine implements Line {
   readonly settings: SerialSettings
   readonly counters = { rx: 0, tx: 0, errors: 0, detail: { damaged_bytes: 0 } }
   readonly #context: SerialContext
-  readonly #names: PortNames
+  readonly #names: NonNullable<SerialContext['names']>
   readonly #timers: Timers
   #handler: (chunk: Uint8Array) => void = () => undefined
   #onDamaged: (byte: number) => void = () => undefined
@@ -253,7 +254,7 @@ export class SerialLine implements Line {
   }
 
   async #open(path: string, shared: Shared): Promise<OpenPort> {
-    const port = await OpenPort.open(
+    const port = await (this.#context.openPort ?? OpenPort.open)(
       path,
       this.settings,
       {

@@ -57,12 +57,18 @@ function component(root, lock, folder) {
   }
 }
 
-/** Writes both files. `folders`: packages from the root of the project, absolute or relative. */
-export function writeBill(root, { folders, version, builtAt }) {
+/** A library that is compiled in and comes by no package: its licence's text, and what the bill says of it. */
+const foreign = ({ name, version, licence, purl, hashes, text }) => ({
+  text,
+  sbom: { type: 'library', 'bom-ref': purl, name, version, purl, licenses: [{ license: { id: licence } }], hashes },
+})
+
+/** Writes both files. `folders`: packages from the root of the project, absolute or relative; `others`: as foreign() takes them. */
+export function writeBill(root, { folders, others = [], version, builtAt }) {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   const places = folders.map(folder => (folder.startsWith(root) ? relative(root, folder) : folder))
   const names = [...new Set(places.map(place => place.split(sep).join('/')))].sort()
-  const components = names.map(folder => component(root, lock, folder))
+  const components = [...names.map(folder => component(root, lock, folder)), ...others.map(foreign)]
   const purl = `pkg:npm/os-node@${version}`
   const own = { type: 'application', 'bom-ref': purl, name: 'os-node', version, purl }
   const bill = {

@@ -17,11 +17,13 @@ import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { buildAddon, buildAddons, installAddons } from '../../drivers/native/build.mjs'
+import { quicLibrary, quicSource } from '../../drivers/native/quic/build.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
 import { bundledPackages, writeBill } from './bill.mjs'
 import { makePackages } from './deb.mjs'
 import { firstUse } from './first-use.mjs'
+import { makeImage } from './image/index.mjs'
 import { install } from './install.mjs'
 import { writeManual } from './man.mjs'
 import { selfTestFile } from './self-test.mjs'
@@ -176,7 +178,10 @@ const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 
 async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
-  const addons = buildAddons(root, say)
+  const addons = Promise.all([
+    buildAddons(root, say),
+    quicLibrary(root, { here: tests, start: flags.has('--start'), say }),
+  ])
   const packages = new Set()
   const counted = bundledPackages(packages)
   await pageAssets(esbuild, [counted])
@@ -203,9 +208,9 @@ async function bundle({ tests = false, types = true } = {}) {
     plugins: [ascii, packed, pageText, ownHciSocket],
     logLevel: 'warning',
   }
-  const built = await addons
-  if (flags.has('--release') && built.size < 3)
-    throw new Error('E_RELEASE: a release carries the addon for every processor; install the compilers named above')
+  const [built, quic] = await addons
+  if (flags.has('--release') && (built.size < 3 || quic.folders.length + quic.platforms.length < 3))
+    throw new Error('E_RELEASE: a release carries the addons for every processor; see above what they need')
   carriedAddons(built, common.alias['native-addons'])
   await sqlWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
   await selfTest(esbuild, common)
@@ -240,11 +245,16 @@ async function bundle({ tests = false, types = true } = {}) {
   behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
   installAddons(root, built)
-  const quic = quicLibrary()
+  quic.lay()
   writeManifest(root, version)
   // SQLite's WebAssembly goes into the worker's pack without esbuild
-  const beside = [dirname(dirname(SQL_WASM)), ...quic]
-  writeBill(root, { folders: [...packages, ...beside], version, builtAt })
+  const beside = [dirname(dirname(SQL_WASM)), ...quic.folders]
+  writeBill(root, {
+    folders: [...packages, ...beside],
+    others: quic.platforms.length > 0 ? [quicSource(root)] : [],
+    version,
+    builtAt,
+  })
   if (tests) {
     rmSync(join(root, '.build/test'), { recursive: true, force: true })
     const chosen = mentions(/'\.build\/test/) ? all : some
@@ -271,18 +281,6 @@ async function bundle({ tests = false, types = true } = {}) {
     throw new Error(`E_SIZE: dist/os-node.js has ${size} bytes, ${LIMIT} are the limit`)
   say(`dist/os-node.js ${(size / 1024).toFixed(0)} KiB`)
   return size
-}
-
-/** The QUIC library of each platform that has a package, beside the bundle; without one QUIC links say so. Their folders. */
-function quicLibrary() {
-  const packages = join(root, 'node_modules/@infisical')
-  const names = existsSync(packages) ? readdirSync(packages).filter(name => name.startsWith('quic-')) : []
-  for (const name of names) {
-    const dir = join(root, 'dist/native', name.slice('quic-'.length))
-    mkdirSync(dir, { recursive: true })
-    copyFileSync(join(packages, name, 'node.napi.node'), join(dir, 'quic.node'))
-  }
-  return names.map(name => join(packages, name))
 }
 
 /** The sanitizer build; its folder goes to stdout (OS_NODE_ADDON_DIR). */
@@ -356,18 +354,27 @@ async function generate() {
   say('src/units/atoms.generated.ts written')
 }
 
+/** What follows an option: `--board=rpi-4` and `--board rpi-4`. */
+function valueAfter(option) {
+  const next = process.argv[process.argv.indexOf(option) + 1]
+  return flags.has(option) && next && !next.startsWith('--')
+    ? next
+    : process.argv.find(arg => arg.startsWith(`${option}=`))?.slice(option.length + 1)
+}
+
 /** Runs what the options of build.mjs say. */
 export async function main() {
   const start = flags.has('--start')
-  const deb = flags.has('--deb') ? 'all' : process.argv.find(arg => arg.startsWith('--deb='))?.slice('--deb='.length)
+  const deb = flags.has('--deb') ? 'all' : valueAfter('--deb')
   if (start || flags.has('--install')) install(root, { parts: start, say })
   if (flags.has('--generate')) await generate()
   else if (flags.has('--native')) {
     installAddons(root, await buildAddons(root, say))
     writeManifest(root, version)
-  } else if (flags.has('--sanitize')) await sanitized()
+  } else if (flags.has('--quic')) (await quicLibrary(root, { say })).lay()
+  else if (flags.has('--sanitize')) await sanitized()
   else {
-    const some = process.argv.find(arg => arg.startsWith('--tests='))?.slice('--tests='.length)
+    const some = valueAfter('--tests')
     await bundle({ tests: some || flags.has('--tests'), types: !start && !flags.has('--no-types') })
     if (deb)
       makePackages(root, {
@@ -377,5 +384,7 @@ export async function main() {
         quick: flags.has('--quick'),
         ...(deb !== 'all' && { archs: deb.split(',') }),
       })
+    const board = valueAfter('--board')
+    if (flags.has('--image')) makeImage(root, { board, version, builtAt, say, quick: flags.has('--quick') })
   }
 }

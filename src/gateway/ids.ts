@@ -108,6 +108,7 @@ export class GatewayIds implements PoolWish {
     })
     if (!stats) return { source: this.#source, problem: this.#problem ?? 'not read yet' }
     const { total_allocated, total_released, next_candidate, bytes, refused, lease_metrics } = stats
+    const { checkpointFailures, metricsFailures } = this.allocator
     return {
       source: this.#source,
       allocated: total_allocated,
@@ -115,6 +116,8 @@ export class GatewayIds implements PoolWish {
       ...(this.#source === 'range' && { next_candidate }),
       bytes,
       refused,
+      ...(checkpointFailures > 0 && { checkpoint_failures: checkpointFailures }),
+      ...(metricsFailures > 0 && { metrics_failures: metricsFailures }),
       ...this.quotas.report(),
       lease_metrics,
     }

@@ -4,6 +4,7 @@ import type { Supervisor } from '../links/supervisor'
 import type { FlashLog } from '../log'
 import type { DeviceRole } from '../protocol/handshake/roles'
 import type { Database, DatabaseStatus } from '../storage'
+import type { GatewayEvents } from './events'
 import type { Guard } from './guard/guard'
 import type { Identity } from './identity'
 import type { GatewayIds } from './ids'
@@ -31,6 +32,7 @@ interface StatusParts {
   readonly config: ConfigStore
   readonly database: Database | null
   readonly deviceRole: DeviceRole
+  readonly events: GatewayEvents
   readonly guard: Guard
   readonly identity: Identity
   readonly ids: GatewayIds | null
@@ -111,6 +113,7 @@ export function statusOf(
       rows: of.intake.counters.rejected_rows,
       packets: of.receive.dropped,
       records: log.lost,
+      ...(of.events.dropped > 0 && { events: of.events.dropped }),
     },
     intake: { ...of.intake.counters },
     received: of.receive.report(),

@@ -78,6 +78,10 @@ export interface IdsReport extends Partial<QuotaReport> {
   bytes?: number
   /** new devices refused since the start because id_max_bytes is full */
   refused?: number
+  /** checkpoints that could not be written; nothing is lost, the journal stays long. Absent: none */
+  checkpoint_failures?: number
+  /** lease metrics that could not be written; absent: none */
+  metrics_failures?: number
   lease_metrics?: LeaseMetrics
   /** why none are handed out */
   problem?: string
@@ -123,7 +127,8 @@ export interface GatewayStatus {
   storage: DatabaseStatus
   /** absent: everything is kept */
   disk?: DiskReport
-  dropped: { rows: number; packets: number; records: number }
+  /** events: those that listeners were too slow for; absent: none */
+  dropped: { rows: number; packets: number; records: number; events?: number }
   intake: { readings: number; facts: number; rejected_rows: number; refused_groups: number; unchanged: number }
   received: Record<string, number>
   /** AIDs heard from several addresses: a device that moved, or two with one AID */

@@ -105,7 +105,6 @@ export class SqlThread {
   }
 
   ask(question: Question): Promise<unknown> {
-    if (this.#dead) return Promise.reject(new OsError('DB_UNAVAILABLE', 'database unavailable'))
     return new Promise((resolve, reject) => {
       const id = this.#nextId++
       this.#pending.set(id, { resolve, reject })

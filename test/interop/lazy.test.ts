@@ -47,7 +47,7 @@ async function loadedBy(name: string, receivers: readonly object[]) {
   await machine.stop()
   const { builtin, libraries } = JSON.parse(readFileSync(loaded, 'utf8')) as Record<string, string[]>
   const has = (part: string): boolean => libraries!.some(file => file?.includes(part))
-  return { tls: builtin!.includes('tls'), quic: has('quic') }
+  return { tls: builtin!.includes('tls'), quic: has('quic.node') }
 }
 
 const none = { tls: false, quic: false }

@@ -62,6 +62,12 @@ export class LossyProxy {
     for (const back of this.#backs.values()) back.close()
   }
 
+  /** As a router that was started anew: what comes from now on has another source, and answers to the old one are lost. */
+  move(): void {
+    for (const back of this.#backs.values()) back.close()
+    this.#backs.clear()
+  }
+
   #back(port: number): Socket {
     let back = this.#backs.get(port)
     if (!back) {

@@ -31,6 +31,16 @@ export class Trace {
     }
   }
 
+  /** As course(), for calls that end later: each gives what was seen in it. */
+  async steps(name: string, count: number, every: number, run: (k: number) => Promise<unknown>): Promise<void> {
+    let seen = 0
+    for (let k = 0; k < count; k++) {
+      const got = JSON.stringify(await run(k))
+      seen = digest(seen, Buffer.from(got))
+      if (k % every === every - 1) this.say(`${name} ${k} ${seen}`, JSON.parse(got))
+    }
+  }
+
   /** Throws where the lines are not those of the file, with the first that differs and its neighbours. */
   compare(): void {
     if (process.env.OS_NODE_WRITE_TRACE) writeFileSync(this.#file, `${this.lines.join('\n')}\n`)

@@ -253,9 +253,10 @@ export class CanFeed implements Feed {
     const pgn = pgnOf(plain)
     const source = sourceOf(plain)
     if (source !== (this.#options.sourceAddress ?? source)) return
+    const before = this.#transport.incomplete
     if (pgn === TP_CONTROL) this.#transport.control(source, destinationOf(plain), data, this.#options.clock.mono())
     else if (pgn === TP_DATA) this.#transport.data(source, destinationOf(plain), data, this.#options.clock.mono())
-    this.detail.incomplete = this.#transport.incomplete
+    this.detail.incomplete += this.#transport.incomplete - before
     this.#group(pgn, source, data)
   }
 

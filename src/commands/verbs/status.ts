@@ -160,9 +160,9 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
   if (status.forwarding) lines.push(...forwardingLines(status.forwarding, paint))
   const { refused_plaintext: plain = 0, bad_key: badKey = 0 } = status.received ?? {}
   if (plain + badKey > 0) lines.push('', paint.warn(`refused: plaintext packets ${plain}, wrong keys ${badKey}`))
-  if (dropped.rows + dropped.packets + dropped.records > 0) {
-    lines.push('', paint.warn(`dropped: rows ${dropped.rows}, packets ${dropped.packets}, records ${dropped.records}`))
-  }
+  const counts = Object.entries(dropped)
+  if (counts.some(([, count]) => count > 0))
+    lines.push('', paint.warn(`dropped: ${counts.map(([what, count]) => `${what} ${count}`).join(', ')}`))
   return lines.join('\n')
 }
 

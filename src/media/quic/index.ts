@@ -1,11 +1,10 @@
 // The QUIC medium (specification, "Transporter media"): its declaration. Encrypted datagrams to one peer, or of many; the
 // delivery exchange runs over it as over UDP. See quic-sender and quic-listener for what fails.
 import { OsError } from '../../lib/errors'
-import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
+import type { Medium, MediumDriver } from '../../links/contracts'
 import { checkOptions } from '../../links/driver-options'
-import type { HostResolver } from '../../links/resolve'
 import { QuicListener } from './listener'
-import { type QuicOptions, quicOptions } from './quic-options'
+import { type QuicContext, type QuicOptions, quicOptions } from './quic-options'
 import { QuicSender } from './sender'
 
 export { QuicListener } from './listener'
@@ -14,11 +13,7 @@ export { QuicSender } from './sender'
 export { ALPN } from './settings'
 
 /** A medium that sends (`mode: "send"`: needs a host) or listens (needs tls.cert and tls.key). Throws CONFIG_INVALID. */
-export function createQuic(
-  name: string,
-  options: unknown,
-  context: DriverContext & { resolver?: HostResolver },
-): QuicSender | QuicListener {
+export function createQuic(name: string, options: unknown, context: QuicContext): QuicSender | QuicListener {
   const checked = checkOptions(quicOptions, options, name)
   if (checked.mode === 'listen') return new QuicListener(name, checked, context)
   if (!checked.host || checked.port === 0)

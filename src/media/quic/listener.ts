@@ -7,7 +7,7 @@
 import { createHash, createHmac } from 'node:crypto'
 import type { RemoteInfo, Socket } from 'node:dgram'
 import { OsError } from '../../lib/errors'
-import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { listenError } from '../system-errors'
@@ -16,10 +16,12 @@ import type { TlsSettings } from '../tls/tls-options'
 import { closed, makeSocket, until } from '../udp/socket'
 import { QuicConnection } from './connection'
 import { type HostPort, INITIAL, type Quiche, quiche } from './native'
-import type { QuicOptions } from './quic-options'
+import type { QuicContext, QuicOptions } from './quic-options'
 import { needCertificate, quicTls, serverConfig } from './settings'
 
 const ID_LENGTH = 16
+/** of these, what all ids of one connection have in common: the library gives out further ones */
+const KEY_LENGTH = 8
 /** the shortest datagram that may open a connection (RFC 9000, 14.1) */
 const LEAST_INITIAL = 1200
 /** the shortest that is answered by a reset, and the shortest reset (RFC 9000, 10.3) */
@@ -43,7 +45,7 @@ export class QuicListener implements Medium {
   readonly tally = { accepted: 0, too_many: 0, failed: 0, resets: 0, strange: 0 }
   readonly counters = { rx: 0, tx: 0, errors: 0, detail: this.tally }
   readonly #options: QuicOptions
-  readonly #context: DriverContext
+  readonly #context: QuicContext
   readonly #tls: TlsSettings
   readonly #resolver: HostResolver
   readonly #peers = new Map<string, Peer>()
@@ -56,7 +58,7 @@ export class QuicListener implements Medium {
   constructor(
     readonly name: string,
     options: QuicOptions,
-    context: DriverContext & { resolver?: HostResolver },
+    context: QuicContext,
   ) {
     this.#options = options
     this.#context = context
@@ -88,7 +90,7 @@ export class QuicListener implements Medium {
     await this.close()
     this.#events = events
     const { listen_host, port } = this.#options
-    const library = quiche()
+    const library = this.#context.library ?? quiche()
     const material = tlsMaterial(this.#tls)
     const { address, family } = await this.#resolver.resolve(listen_host)
     const socket = makeSocket(family, RECEIVE_BUFFER)
@@ -141,7 +143,7 @@ export class QuicListener implements Medium {
         this.tally.strange++
         return
       }
-      const peer = this.#peers.get(message.toString('latin1', 1, 1 + ID_LENGTH))
+      const peer = this.#peers.get(message.toString('latin1', 1, 1 + KEY_LENGTH))
       if (peer) peer.connection.received(message, { host: from.address, port: from.port })
       else this.#reset(running, message, from)
       return
@@ -163,8 +165,7 @@ export class QuicListener implements Medium {
     // the id is made of the client's own first one, so a repeated opening finds its connection
     const id = createHmac('sha256', secret).update(header.dcid).update(hostPort(remote.host, remote.port)).digest()
     const scid = id.subarray(0, ID_LENGTH)
-    const known =
-      this.#peers.get(Buffer.from(header.dcid).toString('latin1')) ?? this.#peers.get(scid.toString('latin1'))
+    const known = this.#peers.get(keyOf(Buffer.from(header.dcid))) ?? this.#peers.get(keyOf(scid))
     if (known) {
       known.connection.received(message, remote)
       return
@@ -189,7 +190,7 @@ export class QuicListener implements Medium {
 
   #accept(running: Running, scid: Buffer, remote: HostPort, message: Buffer): void {
     const { library, local, material, socket } = running
-    const key = scid.toString('latin1')
+    const key = keyOf(scid)
     const config = serverConfig(library, material, this.#options, tokenOf(running.secret, scid))
     const quic = library.Connection.accept(scid, null, local, remote, config)
     this.tally.accepted++
@@ -255,6 +256,8 @@ export class QuicListener implements Medium {
     socket.send(reset, from.port, from.address, () => undefined) // lost like any datagram
   }
 }
+
+const keyOf = (id: Buffer): string => id.toString('latin1', 0, KEY_LENGTH)
 
 const tokenOf = (secret: Buffer, id: Uint8Array): Buffer =>
   createHmac('sha256', secret).update('reset').update(id).digest().subarray(0, 16)

@@ -1,7 +1,8 @@
-// The QUIC library under the medium: quiche by Cloudflare with BoringSSL inside, as the Node-API file of the package
-// @infisical/quic-<platform>-<arch>, which build.mjs lays beside the bundle. What fails: no file for this platform, or one
-// that does not load here: NO_DRIVER with the reason; the link is down and asks again after minutes. The file is loaded on
-// first use (3.7 MB). OS_NODE_QUIC names another file, for tests.
+// The QUIC library under the medium, a Node-API file that build.mjs lays beside the bundle: on x64 quiche by Cloudflare with
+// BoringSSL inside, of the package @infisical/quic-<platform>-<arch> (3.7 MB); on the boards' processors ngtcp2 with Node's own TLS
+// behind the same interface (drivers/native/quic). What fails: no file for this platform, one that does not load here, a Node
+// whose OpenSSL is older than 3.5: NO_DRIVER with the reason; the link is down and asks again after minutes. The file is loaded
+// on first use. OS_NODE_QUIC names another file, for tests.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../../lib/errors'
@@ -123,7 +124,13 @@ function load(target: string): Quiche | OsError {
   try {
     process.dlopen(module, path)
   } catch (cause) {
-    return noBuild(target, `${path} does not load: ${asOsError(cause).message}`, cause)
+    const { message } = asOsError(cause)
+    if (message.includes('SSL_set_quic'))
+      return new OsError('NO_DRIVER', 'QUIC needs Node 22 or 24', {
+        hint: `${process.version} has no TLS for it`,
+        cause,
+      })
+    return noBuild(target, `${path} does not load: ${message}`, cause)
   }
   return module.exports as Quiche
 }

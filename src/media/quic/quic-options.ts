@@ -1,7 +1,10 @@
 // Options of the QUIC medium, as in Config.json: what they mean, their bounds and defaults.
 import { type InferOutput, object } from 'valibot'
 import { choice, int, maybeFlag, optionalText, port, text } from '../../config/fields'
+import type { DriverContext } from '../../links/contracts'
+import type { HostResolver } from '../../links/resolve'
 import { tlsOption } from '../tls/tls-options'
+import type { Quiche } from './native'
 
 export const MAX_PACKET = 0xffff
 
@@ -22,3 +25,6 @@ export const quicOptions = object({
 })
 
 export type QuicOptions = InferOutput<typeof quicOptions>
+
+/** What a medium is made with; `library`: another than that beside the bundle. */
+export type QuicContext = DriverContext & { resolver?: HostResolver; library?: Quiche | undefined }

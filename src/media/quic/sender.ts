@@ -7,7 +7,7 @@ import { randomBytes, X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:dgram'
 import { rootCertificates } from 'node:tls'
 import { asOsError, OsError } from '../../lib/errors'
-import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
+import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort, literalAddress } from '../../links/resolve'
 import { clockBehind } from '../tls'
@@ -17,7 +17,7 @@ import type { TlsSettings } from '../tls/tls-options'
 import { closed, isMomentary, makeSocket, peerText, until } from '../udp/socket'
 import { QuicConnection } from './connection'
 import { type Quiche, type QuicheConfig, quiche } from './native'
-import type { QuicOptions } from './quic-options'
+import type { QuicContext, QuicOptions } from './quic-options'
 import { clientConfig, quicTls } from './settings'
 
 /** what a path carries at least; the true size is known once the connection is there */
@@ -32,7 +32,7 @@ export class QuicSender implements Medium {
   readonly medium = 'QUIC'
   readonly counters = { rx: 0, tx: 0, errors: 0 }
   readonly #options: QuicOptions & { host: string }
-  readonly #context: DriverContext
+  readonly #context: QuicContext
   readonly #tls: TlsSettings
   readonly #resolver: HostResolver
   #handler: PacketHandler = () => undefined
@@ -48,7 +48,7 @@ export class QuicSender implements Medium {
   constructor(
     readonly name: string,
     options: QuicOptions & { host: string },
-    context: DriverContext & { resolver?: HostResolver },
+    context: QuicContext,
   ) {
     this.#options = options
     this.#context = context
@@ -73,7 +73,7 @@ export class QuicSender implements Medium {
     await this.close()
     this.#events = events
     const { host, port } = this.#options
-    const library = quiche()
+    const library = this.#context.library ?? quiche()
     const behind = clockBehind(this.#context)
     const { config, material } = clientConfig(library, this.#tls, this.#options, behind)
     const peer = await this.#resolver.resolve(host)

@@ -130,6 +130,8 @@ class FakeGpio implements GpioWorld {
   gone = false
   /** requests that are held */
   open = 0
+  /** edges that the kernel dropped, of lines requested from now on */
+  missed = 0
   onSet: (name: string, value: 0 | 1) => void = () => undefined
   /** edges that the kernel has and nobody read yet */
   late: () => void = () => undefined
@@ -158,7 +160,7 @@ class FakeGpio implements GpioWorld {
       return this.levels.get(name) ?? 0
     }
     const lines = {
-      missed: 0,
+      missed: this.missed,
       values,
       set: async (_: number, value: 0 | 1) => {
         this.levels.set(name, value)
@@ -521,6 +523,7 @@ test('inputs and outputs that are moved, pulled, reloaded and handed on are as g
     const open = () => make({ pins, outputs, min_gap_ms: pick([0, 50]) }, world)
     let { source, timers } = open()
     for (let k = 0; k < 200; k++) {
+      world.missed = k % 3
       if (chance(0.05)) world.gone = !world.gone && chance(0.3)
       if (chance(0.05)) {
         const errno = pick([undefined, undefined, 'EOPNOTSUPP', 'EBUSY', 'ENOTTY', 'EINVAL'])
@@ -551,8 +554,10 @@ test('inputs and outputs that are moved, pulled, reloaded and handed on are as g
         if (chance(0.8)) await call('open', () => source.open(events))
         await leave()
       } else if (act < 6) await call('set', () => source.outputs.set(pick(['x', 'y', 'z', 'none']), pick([0, 1])))
-      else if (act < 9) await call('read', () => source.read())
-      else if (act === 9) await timers.advance(50)
+      else if (act < 9) {
+        await call('read', () => source.read())
+        await call('raw', () => source.readRaw())
+      } else if (act === 9) await timers.advance(50)
       else world.edge(pick(names), pick([0, 1]), chance(0.1) ? below(5) : 0)
       world.now += pick([1e6, 4e6, 6e6, 3e8])
       if (k % 10 === 9)

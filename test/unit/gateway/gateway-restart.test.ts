@@ -125,6 +125,11 @@ test('a server forwards to nobody: its status tells of no upstream, and of nothi
   assert.equal(facts().length, 1)
   assert.equal('forwarding' in gateway.status(), false)
   assert.doesNotMatch(statusLine(gateway.status()), /wait/)
+  assert.deepEqual(gateway.status().dropped, { rows: 0, packets: 0, records: 0 })
+  const OFF = { state: 'disabled' } as const
+  gateway.events.links.subscribe(() => undefined, 1)
+  for (let k = 0; k < 3; k++) gateway.events.links.emit({ name: 'x', state: OFF, before: OFF })
+  assert.equal(gateway.status().dropped.events, 2, 'a listener that is too slow')
   await gateway.stop()
 })
 

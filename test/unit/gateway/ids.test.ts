@@ -147,6 +147,33 @@ test('a pool is refilled below a quarter, keeps who has an id, and is not used a
   assert.equal(json.granted_until, now + 86_400)
 })
 
+test('checkpoints and metrics that cannot be written are counted in the status', async () => {
+  const store = config()
+  realFiles.mkdir(join(store.dataDir, 'id_lease_metrics.json.tmp'))
+  let now = 1_710_000_000
+  const ids = new GatewayIds({
+    config: store,
+    files: realFiles,
+    logger: quiet(),
+    source: 'range',
+    now: () => now,
+    mono: () => now,
+  })
+  await ids.start()
+  assert.deepEqual(
+    Object.keys(ids.status()).filter(key => key.endsWith('_failures')),
+    [],
+  )
+  now += 600
+  ids.allocator.allocateId({ device_id: 'a' })
+  Object.defineProperty(ids.allocator, 'checkpointFailures', { value: 2 })
+  const { checkpoint_failures, metrics_failures = 0 } = ids.status()
+  assert.equal(checkpoint_failures, 2)
+  assert.ok(metrics_failures > 0)
+  assert.equal(metrics_failures, ids.allocator.metricsFailures)
+  ids.stop()
+})
+
 test('the first time sync of a gateway does not take the pool away', async () => {
   const store = config()
   let now = 1000

@@ -9,7 +9,7 @@ import { silentLogger } from '../../../src/lib/logger'
 import type { DriverContext, OpenableEvents } from '../../../src/links/contracts'
 import { createQuic, QuicListener, QuicSender } from '../../../src/media/quic'
 import { QuicConnection } from '../../../src/media/quic/connection'
-import { type QuicheConnection, quiche } from '../../../src/media/quic/native'
+import { type Quiche, type QuicheConnection, quiche } from '../../../src/media/quic/native'
 import { QuicStreams } from '../../../src/media/quic/stream'
 import { makeCerts } from '../../lib/certs'
 import { freeUdpPort, removeDir, root, tempDir, until as waitUntil } from '../../lib/gateway'
@@ -28,8 +28,52 @@ const until = (ask: () => unknown): Promise<unknown> => waitUntil(String(ask), a
 
 const own = { cert: certs.serverCert, key: certs.serverKey }
 
+/** our own library, as the build compiled it for this processor, and the package's */
+const ours = join(root, '.build/native', `${process.platform}-${process.arch}`, 'quic.node')
+const theirs = join(root, 'node_modules/@infisical', `quic-${process.platform}-${process.arch}`, 'node.napi.node')
+
+/** Another library than that beside the bundle. */
+function libraryOf(file: string): Quiche {
+  process.env.OS_NODE_QUIC = file
+  try {
+    return quiche()
+  } finally {
+    delete process.env.OS_NODE_QUIC
+  }
+}
+
+interface Pair {
+  name: string
+  client?: Quiche
+  server?: Quiche
+}
+/** the one beside the bundle with itself; where this Node's OpenSSL has what ours needs, ours with itself and with the package's */
+const pairs: Pair[] = [{ name: '' }]
+const old = Number.parseFloat(process.versions.openssl) < 3.5
+if (existsSync(ours) && existsSync(theirs) && !old) {
+  const [own, other] = [libraryOf(ours), libraryOf(theirs)]
+  pairs.push({ name: ', ours with itself', client: own, server: own })
+  pairs.push({ name: ', ours to theirs', client: own, server: other })
+  pairs.push({ name: ', theirs to ours', client: other, server: own })
+}
+let pair = pairs[0]!
+
+/** A test of every library with every other that this machine has. */
+function each(name: string, run: (t: TestContext) => Promise<void>): void {
+  for (const one of pairs)
+    test(`${name}${one.name}`, one.client ? {} : options, async t => {
+      pair = one
+      await run(t)
+      pair = pairs[0]!
+    })
+}
+
 async function listener(t: TestContext, more: object = {}, parts: DriverContext = context): Promise<QuicListener> {
-  const medium = createQuic('down', { mode: 'listen', listen_host: '127.0.0.1', port: 0, tls: own, ...more }, parts)
+  const medium = createQuic(
+    'down',
+    { mode: 'listen', listen_host: '127.0.0.1', port: 0, tls: own, ...more },
+    { ...parts, library: pair.server },
+  )
   assert.ok(medium instanceof QuicListener)
   t.after(() => medium.close())
   await medium.open(silent)
@@ -37,7 +81,11 @@ async function listener(t: TestContext, more: object = {}, parts: DriverContext 
 }
 
 function sender(t: TestContext, port: number, more: object = {}, parts: DriverContext = context): QuicSender {
-  const medium = createQuic('up', { host: 'localhost', port, tls: { ca: certs.ca }, ...more }, parts)
+  const medium = createQuic(
+    'up',
+    { host: 'localhost', port, tls: { ca: certs.ca }, ...more },
+    { ...parts, library: pair.client },
+  )
   assert.ok(medium instanceof QuicSender)
   t.after(() => medium.close())
   return medium
@@ -46,7 +94,7 @@ function sender(t: TestContext, port: number, more: object = {}, parts: DriverCo
 const bytes = (length: number, seed: number): Buffer =>
   Buffer.from(Array.from({ length }, (_, k) => (k * 31 + seed) & 0xff))
 
-test('small and large packets go both ways, each whole, and are counted', options, async t => {
+each('small and large packets go both ways, each whole, and are counted', async t => {
   const server = await listener(t)
   const origins = new Set<unknown>()
   server.onPacket((packet, origin) => {
@@ -78,7 +126,7 @@ test('small and large packets go both ways, each whole, and are counted', option
   assert.equal(await server.send(), false)
 })
 
-test('a listener can answer with a large packet before the peer sent one', options, async t => {
+each('a listener can answer with a large packet before the peer sent one', async t => {
   const server = await listener(t)
   const replies: boolean[] = []
   server.onPacket((_, origin) => void origin.reply(bytes(30_000, 3)).then(sent => replies.push(sent)))
@@ -108,9 +156,8 @@ test('probe and PONG of the exchange are packets like any others', options, asyn
   assert.deepEqual(seen, ['0900074f534e0100', '0a00074f534e01000064'])
 })
 
-test(
+each(
   'through a bad network the handshake and the stream come through whole; datagrams may be lost, never broken',
-  options,
   async t => {
     const server = await listener(t)
     const road = await freeUdpPort()
@@ -141,7 +188,7 @@ test(
   },
 )
 
-test('a peer that is not to be trusted is told by name, and nothing is sent to it', options, async t => {
+each('a peer that is not to be trusted is told by name, and nothing is sent to it', async t => {
   const refused = async (server: object, client: object, code: string, parts = context): Promise<void> => {
     const there = await listener(t, server)
     let packets = 0
@@ -169,7 +216,7 @@ test('a peer that is not to be trusted is told by name, and nothing is sent to i
   await refused(pair(certs.misnamedCert, certs.misnamedKey), {}, 'TLS_NAME', { ...context, trueNow })
 })
 
-test('names, addresses, servername, client certificates and insecure are what they say', options, async t => {
+each('names, addresses, servername, client certificates and insecure are what they say', async t => {
   const opens = async (server: object, client: object, parts = context): Promise<void> => {
     const there = await listener(t, server)
     const here = sender(t, there.port!, client, parts)
@@ -212,38 +259,34 @@ test('nobody there: soon where the kernel says so, else when the time is over', 
   await assert.rejects(sender(t, deaf.address().port, { connect_timeout_ms: 200 }).open(silent), { code: 'NO_REPLY' })
 })
 
-test(
-  'a listener that closes is lost at once; one that was started anew resets what it does not know',
-  options,
-  async t => {
-    const server = await listener(t)
-    const client = sender(t, server.port!)
-    const lost: string[] = []
-    const events = { ...silent, lost: (reason: string) => lost.push(reason) }
-    await client.open(events)
-    await server.close()
-    await until(() => lost.length > 0)
-    assert.match(lost[0]!, /the listener closes/)
-    assert.equal(await client.send(bytes(10, 1)), false)
+each('a listener that closes is lost at once; one that was started anew resets what it does not know', async t => {
+  const server = await listener(t)
+  const client = sender(t, server.port!)
+  const lost: string[] = []
+  const events = { ...silent, lost: (reason: string) => lost.push(reason) }
+  await client.open(events)
+  await server.close()
+  await until(() => lost.length > 0)
+  assert.match(lost[0]!, /the listener closes/)
+  assert.equal(await client.send(bytes(10, 1)), false)
 
-    // as after kill -9: the connection is forgotten without a word
-    const port = await freeUdpPort()
-    const first = await listener(t, { port })
-    await client.close()
-    const again = sender(t, port)
-    await again.open({ ...silent, lost: (reason: string) => lost.push(reason) })
-    const mute = createSocket('udp4')
-    mute.close()
-    await silently(first)
-    const second = await listener(t, { port })
-    await again.send(bytes(60, 1))
-    await until(() => lost.length > 1)
-    assert.match(lost[1]!, /does not know the connection/)
-    assert.ok(second.tally.resets >= 1)
-    await again.open(silent)
-    assert.equal(await again.send(bytes(60, 1)), true)
-  },
-)
+  // as after kill -9: the connection is forgotten without a word
+  const port = await freeUdpPort()
+  const first = await listener(t, { port })
+  await client.close()
+  const again = sender(t, port)
+  await again.open({ ...silent, lost: (reason: string) => lost.push(reason) })
+  const mute = createSocket('udp4')
+  mute.close()
+  await silently(first)
+  const second = await listener(t, { port })
+  await again.send(bytes(60, 1))
+  await until(() => lost.length > 1)
+  assert.match(lost[1]!, /does not know the connection/)
+  assert.ok(second.tally.resets >= 1)
+  await again.open(silent)
+  assert.equal(await again.send(bytes(60, 1)), true)
+})
 
 /** Closes a listener so that its peers do not hear of it. */
 async function silently(listener: QuicListener): Promise<void> {
@@ -253,6 +296,33 @@ async function silently(listener: QuicListener): Promise<void> {
   await listener.close()
   proto.send = send
 }
+
+// the package's listener answers to the old address, so its peers are lost then
+each('a peer whose address changes is the same peer', async t => {
+  if (existsSync(theirs) && (pair === pairs[0] || pair.server !== pairs[1]!.server)) return
+  const server = await listener(t)
+  const road = await freeUdpPort()
+  const proxy = await LossyProxy.open(road, server.port!, { drop: 0, double: 0, late: 0 })
+  t.after(() => proxy.close())
+  const seen: number[] = []
+  server.onPacket((packet, origin) => {
+    seen.push(packet[0]!)
+    void origin.reply(Buffer.from(packet))
+  })
+  const client = sender(t, road)
+  const back: number[] = []
+  client.onPacket(packet => back.push(packet[0]!))
+  await client.open(silent)
+  for (let k = 1; k <= 4; k++) {
+    // a datagram and a packet on the stream
+    assert.equal(await client.send(Buffer.of(k, 0)), true)
+    assert.equal(await client.send(Buffer.concat([Buffer.of(k + 100), bytes(3000, k)])), true)
+    await until(() => back.length === 2 * k)
+    proxy.move()
+  }
+  assert.deepEqual(seen.sort(), back.sort())
+  assert.deepEqual([server.tally.accepted, server.connections, server.tally.resets], [1, 1, 0])
+})
 
 test('a silent peer is lost when its time is over; keep-alives hold a quiet connection', options, async t => {
   const server = await listener(t, { idle_timeout_ms: 3000 })
@@ -308,10 +378,10 @@ test(
 )
 
 /** A connection of a peer that takes no datagrams. */
-async function bare(t: TestContext, port: number): Promise<QuicConnection> {
-  const library = quiche()
+async function bare(t: TestContext, port: number, protocols = ['os-node']): Promise<QuicConnection> {
+  const library = pair.client ?? quiche()
   const config = library.Config.withBoringSslCtx(false, false, null, null, null, null)
-  config.setApplicationProtos(['os-node'])
+  config.setApplicationProtos(protocols)
   config.setInitialMaxData(1e6)
   config.setInitialMaxStreamDataBidiLocal(1e5)
   config.setInitialMaxStreamDataBidiRemote(1e5)
@@ -320,14 +390,14 @@ async function bare(t: TestContext, port: number): Promise<QuicConnection> {
   const local = { host: '127.0.0.1', port: socket.address().port }
   const remote = { host: '127.0.0.1', port }
   const quic = library.Connection.connect('localhost', Buffer.alloc(16, 7), local, remote, config)
-  const established = new Promise<QuicConnection>(resolve => {
+  const established = new Promise<QuicConnection>((resolve, reject) => {
     const connection = new QuicConnection(quic, {
       role: 'opener',
       local,
       transmit: (datagram, _to, free) => socket.send(datagram, free),
       onPacket: packet => packets.push(Buffer.from(packet).toString()),
       onEstablished: resolve,
-      onOver: () => undefined,
+      onOver: (_connection, reason) => reject(new Error(reason)),
     })
     socket.on('message', message => connection.received(message, remote))
     connection.start()
@@ -340,19 +410,29 @@ async function bare(t: TestContext, port: number): Promise<QuicConnection> {
 }
 const packets: string[] = []
 
-test('a peer without datagrams: one plain packet for each stream, to its end, answered there', options, async t => {
+each('a peer without datagrams: one plain packet for each stream, to its end, answered there', async t => {
   const server = await listener(t)
   const got: string[] = []
   server.onPacket((packet, origin) => {
     got.push(`${packet.length} ${packet[0]}`)
     void origin.reply(Buffer.from(`answer ${packet.length}`))
   })
+  packets.length = 0
   const peer = await bare(t, server.port!)
   for (const length of [3, 40_000, 8])
     assert.equal(await peer.streams.sendPlain(Buffer.concat([Buffer.of(0x3f), bytes(length - 1, 1)])), true)
   await until(() => got.length === 3 && packets.length === 3)
   assert.deepEqual(got.sort(), ['3 63', '40000 63', '8 63'])
   assert.deepEqual(packets.sort(), ['answer 3', 'answer 40000', 'answer 8'])
+})
+
+each('a peer that names another protocol, or none, is not taken', async t => {
+  const server = await listener(t)
+  // the package's client cannot leave it out
+  const all = pair.client && pair.client === pairs[1]?.client ? [['other'], []] : [['other']]
+  for (const protocols of all) await assert.rejects(bare(t, server.port!, protocols), /TLS alert 120/)
+  await until(() => server.connections === 0)
+  assert.equal(server.tally.failed, server.tally.accepted)
 })
 
 test('what a listener sends before its peer began the stream waits for that; at the end it did not go', async () => {
@@ -394,4 +474,11 @@ test('what a listener sends before its peer began the stream waits for that; at 
 
 test('without a build for the platform the link says so', () => {
   assert.throws(() => quiche('linux', 'mips'), { code: 'NO_DRIVER', message: 'no QUIC build for linux-mips' })
+})
+
+test('our library loads where Node has TLS for it, and says so where it has not', {
+  skip: existsSync(ours) ? false : 'our library was not compiled: see what the build said',
+}, () => {
+  if (old) assert.throws(() => libraryOf(ours), { code: 'NO_DRIVER', message: 'QUIC needs Node 22 or 24' })
+  else assert.equal(libraryOf(ours).versionIsSupported(1), true)
 })

@@ -1,15 +1,20 @@
 // The real thing: the built bundle as worker thread, fed from a log on a real disk.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { Backoff } from '../../../src/lib/backoff'
-import { FlashLog, packetUuid, uuidText } from '../../../src/log'
+import { silentLogger } from '../../../src/lib/logger'
+import { FlashLog, LogFiles, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Database, type DatabaseOptions } from '../../../src/storage'
 import { workerProgram } from '../../../src/storage/program'
+import { windowName } from '../../../src/storage/windowfile'
 import { until as waitUntil } from '../../lib/gateway'
+import { ManualClock } from '../../lib/manual'
+import { Trace } from '../../lib/trace'
+import { openLog } from '../log/helpers'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-sql-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -164,4 +169,149 @@ test('while nothing is sealed the log keeps its first record for the view, and a
     )
     await stop()
   }
+})
+
+/** A worker of the test: answers with all that it heard so far, and says of itself what the main thread reads then. */
+const scripted = (windows: readonly unknown[], answers: string) => `
+  const { parentPort: port, workerData: { wasm, ...setup } } = require('node:worker_threads')
+  if (setup.windows) setup.windows.dir = ''
+  const heard = [setup]
+  const state = { counts: { packets: 0, duplicates: 0, left: 0 }, heap: 1000, hole: false }
+  const say = (message, transfer = []) => port.postMessage({ ...message, ...state }, transfer)
+  port.on('message', message => {
+    const { bytes, ...rest } = message
+    heard.push(bytes ? [rest, require('node:crypto').createHash('sha1').update(new Uint8Array(bytes, 0, rest.length)).digest('hex')] : rest)
+    if (bytes) state.counts.packets += rest.length
+    if (bytes || message.type === 'seal') say({ type: 'applied', upTo: rest.upTo, bytes }, bytes ? [bytes] : [])
+    if (message.type !== 'question') return
+    ${answers}
+    say({ type: 'answer', id: message.id, answer: { heard: heard.splice(0) } })
+  })
+  say({ type: 'ready', windows: ${JSON.stringify(windows)} })
+`
+
+test('what a worker is fed and asked, and what the view says of itself, is as written down', async t => {
+  const trace = new Trace('unit/storage/database-trace.txt')
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { log, timers, files } = await openLog({ maxBytes: 4e6, segmentBytes: 32 * 1024, version: '1' })
+  const add = async (from: number, to: number): Promise<void> => {
+    for (let k = from; k < to; k++) log.appendFact(factOf(k), { medium: 'UDP' }, 'synced')
+    log.appendCursor('main', from)
+    if (from % 500 === 0) log.appendClock({ trueWallMs: 0, offsetMs: 9, source: 'ntp' })
+    await timers.advance(1100)
+  }
+  for (let k = 0; k < 4000; k += 250) await add(k, k + 250)
+  for (const name of files.list('/log').sort().slice(0, 2)) files.remove(`/log/${name}`)
+  const source = new LogFiles('/log', files)
+  source.refresh()
+  const record = (seq: number) => source.reader(seq).next()!
+  const note = (from: number, to: number, wrong = 0) => {
+    const { seq, boot, wallMs } = record(to - 3)
+    return { name: `${from}`, from, to, witness: { seq, boot, wall_ms: wallMs + wrong } }
+  }
+  const first = source.firstSeq
+  const dir = join(root, 'of another log')
+  mkdirSync(dir)
+  writeFileSync(join(dir, windowName(9000, 9999)), '')
+  const windows = { dir, readOnly: false, keepBytes: 5, keepMs: 6 }
+  const one = note(first + 200, first + 300)
+  const lives: Record<string, [object, readonly unknown[], string?]> = {
+    'no windows': [{ maxPackets: 1000 }, []],
+    'few bytes': [{ maxBytes: 20_050 }, []],
+    'windows, and nothing sealed': [{ windows }, []],
+    'holes between windows': [{ windows }, [one, note(first + 301, first + 400), note(first + 500, first + 600)]],
+    'a window of another log': [{ windows }, [note(first, first + 200, 7), note(first + 201, first + 300)]],
+    'windows of another process': [{ windows: { ...windows, readOnly: true }, maxPackets: 300 }, [one]],
+    'a hole': [{ windows }, [one], 'state.hole = message.question.name === "packet"'],
+    'a worker that grew': [{ heapBytes: 5000, heapGrowth: 3 }, [], 'state.heap += 2000'],
+    'a worker that reached the greatest heap': [
+      {},
+      [],
+      'state.heap = state.heap < 5e7 ? 48 * 1024 * 1024 : state.heap + 1',
+    ],
+    'a worker that rests': [{ idleMs: 1000 }, [], 'state.counts.duplicates++'],
+    'a worker that rests until a window is due': [{ windows, idleMs: 1000, maxPackets: 4000 }, []],
+    'a refusal': [
+      {},
+      [],
+      'if (message.question.uuid) return say({ type: "failed", id: message.id, code: message.question.uuid, message: "no" })',
+    ],
+    'a death': [
+      { backoff: new Backoff({ minMs: 300, maxMs: 300, random: () => 1 } as never) },
+      [],
+      'if (message.question.uuid) process.exit(3)',
+    ],
+    'a worker with windows': [
+      {},
+      [],
+      'state.counts.sealed = { upTo: 9, files: 2, bytes: 30, damaged: 1, damaged_files: ["x"] }',
+    ],
+  }
+  for (const [name, [options, notes, answers = '']] of Object.entries(lives)) {
+    const clock = new ManualClock()
+    const said: string[] = []
+    const logger = { ...silentLogger, warn: (text: string) => said.push(text) }
+    const program = () => ({ wasm: new Uint8Array(8), script: scripted(notes, answers) })
+    const db = new Database({ log, clock, logger, program, ...options } as DatabaseOptions)
+    const state = (): unknown => [db.status(), said.splice(0)]
+    const ask = async (run: () => Promise<unknown>): Promise<void> => {
+      const answer = await run().catch(error => [error.code, error.message, error.details])
+      trace.say(`${name}:`, [answer, state()])
+    }
+    const settled = async (): Promise<void> => {
+      while (['starting', 'down'].includes(db.status().state) || db.lagRecords() > 0) await new Promise(setImmediate)
+    }
+    await ask(() => db.queryDevices())
+    await db.connect()
+    trace.say(name, [state()])
+    await ask(() => db.queryDevices(7))
+    await add(5000, 5003)
+    await settled()
+    await ask(() => db.counted())
+    for (const odd of [{ limit: Number.NaN }, { since: Number.NaN }]) {
+      await ask(() => db.queryHistory({ device_id: 'a', sensor_id: 'b', ...odd }))
+      await ask(() => db.querySensors(odd))
+      await ask(() => db.queryPackets(odd))
+    }
+    await ask(() => db.queryPacket('STORAGE'))
+    clock.advance(60_000)
+    t.mock.timers.tick(300)
+    await settled()
+    await ask(() => db.queryPackets({ limit: 3 }))
+    clock.advance(1)
+    await ask(() => db.querySensors({ sensor_id: 'a' }))
+    t.mock.timers.tick(999)
+    trace.say(name, [state()])
+    t.mock.timers.tick(1)
+    trace.say(name, [state()])
+    await add(6000, 6003)
+    await ask(() => db.queryHistory({ device_id: 'a', sensor_id: 'b' }))
+    await db.pause('kept off')
+    await ask(() => db.queryPacket('odd'))
+    await db.resume()
+    await ask(() => db.queryPacket('odd'))
+    await db.close()
+    trace.say(name, [state()])
+  }
+  // a window is due, or one packet or byte short of it
+  const [facts, bytes] = [log.factsAfter(0), log.bytesAfter(0)]
+  for (const more of [{ maxPackets: facts }, { maxPackets: facts + 1 }, { maxBytes: bytes }, { maxBytes: bytes + 1 }])
+    for (const readOnly of [false, true]) {
+      const bounds = {
+        maxPackets: facts + 9,
+        maxBytes: bytes + 9,
+        ...more,
+        windows: { ...windows, readOnly },
+        idleMs: 9,
+      }
+      const db = new Database({
+        log,
+        ...bounds,
+        program: () => ({ wasm: new Uint8Array(8), script: scripted([], '') }),
+      })
+      await db.connect()
+      trace.say(JSON.stringify(more), [readOnly, db.status().state])
+      await db.close()
+    }
+  trace.compare()
 })

@@ -1,6 +1,6 @@
 // A view with sealed windows over files in RAM, and the plain list it must agree with.
 import assert from 'node:assert/strict'
-import type { SqlJsStatic } from 'sql.js'
+import type { Database as SqlDatabase, SqlJsStatic } from 'sql.js'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { type LogRecord, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
@@ -20,6 +20,9 @@ export async function loadSql(): Promise<void> {
     useOldExtensionFunctions: false,
   })
 }
+
+/** An empty database, or one of a window. */
+export const openSql = (bytes?: Uint8Array): SqlDatabase => new loaded!.Database(bytes)
 
 export interface Opened {
   view: SqlView

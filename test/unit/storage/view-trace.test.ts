@@ -1,14 +1,18 @@
 // What a view answers and what it leaves in its folder, for one random log under several bounds, beside view-trace.txt: pages
 // and totals of every filter, buckets, counts, files, and what a start makes of them.
-import { before, test } from 'node:test'
-import { packetUuid, uuidText } from '../../../src/log'
+import { after, before, test } from 'node:test'
+import { LogFiles, packetUuid, uuidText } from '../../../src/log'
+import type { Fact } from '../../../src/pipeline/fact'
+import { writeCsv, writeExport } from '../../../src/storage/export'
 import type { SqlView } from '../../../src/storage/view'
 import { prng } from '../../lib/random'
-import { digest, Trace } from '../../lib/trace'
-import { MemFiles } from '../log/memfiles'
-import { type Bounds, DIR, loadSql, openView, randomLog, T0 } from './sealedworld'
+import { dice, digest, outcome, Trace } from '../../lib/trace'
+import { openLog } from '../log/helpers'
+import { MemFiles, systemError } from '../log/memfiles'
+import { type Bounds, DIR, loadSql, openSql, openView, randomLog, T0 } from './sealedworld'
 
 before(loadSql)
+after(() => trace.compare())
 
 const trace = new Trace('unit/storage/view-trace.txt')
 const of = (value: unknown): number => digest(0, Buffer.from(JSON.stringify(value ?? null)))
@@ -44,14 +48,15 @@ test('views of every bound answer and write as written down', () => {
   for (const [name, bound] of Object.entries(bounds)) {
     const files = new MemFiles()
     let { view, folder, loads } = openView(files, bound)
-    for (let at = 0; at < records.length; at += 65) {
-      view.apply(records.slice(at, at + 65))
+    for (let at = 0; at < records.length; at += 40) {
+      view.apply(records.slice(at, at + 40))
       view.retain(records[Math.max(0, at - 150)]!.seq, (T0 + at / 3 + 200) * 1000)
       trace.say(`${name}, ${at}`, [view.counts, view.bytes, folder.lastSeq, folder.bytes])
     }
     ask(view, uuids, 5)
     const written = folder.sealed.map(({ name, size, summary }) => [name, size, summary])
-    trace.say('files', [files.operations, files.syncs, loads(), files.list(DIR).length, of(written)])
+    const bytes = files.list(DIR).map(name => digest(0, files.read(`${DIR}/${name}`)))
+    trace.say('files', [files.operations, files.syncs, loads(), bytes, of(written)])
     view.close()
     const names = files.list(DIR).sort()
     if (names.length > 1) files.truncate(`${DIR}/${names[1]}`, files.size(`${DIR}/${names[1]}`) - 9)
@@ -63,5 +68,85 @@ test('views of every bound answer and write as written down', () => {
       view.close()
     }
   }
-  trace.compare()
+})
+
+test('exports hold what windows and log hold, with its times, as written down', async () => {
+  const { log, files, timers } = await openLog({ maxBytes: 4e6, segmentBytes: 32 * 1024, version: '1' })
+  const { below, chance, pick, text } = dice(7)
+  const facts: Fact[] = []
+  for (let k = 0; k < 2100; k++) {
+    const fact: Fact =
+      k > 0 && chance(0.03)
+        ? pick(facts.slice(-90).concat(facts.slice(0, 1)))
+        : {
+            ...{ id: pick(['dev', 'a,b', '=x', 'q"']), state: pick(['ONLINE', '-', 'é']), aid: 7 },
+            tRaw: chance(0.002) ? pick([Number.NaN, 9e15]) : (T0 + k) * 1000 + below(5000),
+            sensors: Array.from({ length: below(3) }, () => ({
+              ...{ id: text('ab+,"\n@', 3), status: pick(['OK', 'ERROR']), unit: pick(['K', 'Pa', '%', '']) },
+              value: pick([null, k / 3, -k, 1e21, below(9) / 10 + 273.15]),
+            })),
+            ...(chance(0.1) && { extras: { msg: text('x"\n', 5) } }),
+          }
+    facts.push(fact)
+    log.appendFact(
+      fact,
+      { medium: 'UDP', ...(chance(0.02) && { future: true }) },
+      pick(['synced', 'synced', 'unsynced', 'unknown']),
+    )
+    if (k % 200 === 190)
+      log.appendClock({ trueWallMs: 0, offsetMs: below(9e6) - 4e6, source: 'ntp' }, pick(['synced', 'unsynced']))
+    if (k % 64 === 0) await timers.advance(1100)
+  }
+  await timers.advance(2000)
+  const sealUpTo = (seq: number): void => {
+    const { view, folder } = openView(files, { maxPackets: 320 })
+    for (const record of log.read(folder.lastSeq, { kinds: ['fact', 'clock'] })) {
+      if (record.seq >= seq) break
+      // a disk that is full for a while
+      if (record.seq === 1700)
+        files.gate = operation => {
+          if (operation === 'open') throw systemError('ENOSPC')
+        }
+      if (record.seq === 1900) files.gate = () => undefined
+      view.apply([record])
+      if (record.seq % 100 === 0) trace.say('view', [view.counts, of(view.devices())])
+    }
+    files.gate = () => undefined
+    view.close()
+  }
+  const source = { log: new LogFiles('/log', files), files, open: openSql }
+  const write = (what: string, display: boolean, windows?: string): void => {
+    for (const one of [writeExport, writeCsv]) {
+      const told: unknown[] = []
+      const done = outcome(() => one({ ...source, windows, display }, '/out', (...far) => told.push(far)))
+      trace.say(what, [JSON.parse(done), told, digest(0, files.read('/out')), files.list('/').length])
+    }
+  }
+  write('the log alone', true)
+  sealUpTo(900)
+  write('windows and log', false, DIR)
+  sealUpTo(1e9)
+  const names = files.list(DIR).sort()
+  for (const name of files.list('/log').sort().slice(0, 3)) files.remove(`/log/${name}`)
+  write('windows behind which the log begins', false, DIR)
+  files.truncate(`${DIR}/${names[1]}`, files.size(`${DIR}/${names[1]}`) - 9)
+  files.truncate(`${DIR}/${names.at(-2)}`, 30)
+  write('damaged windows', true, DIR)
+  const other = new MemFiles()
+  const foreign = openView(other, { maxPackets: 90 })
+  foreign.view.begin(1543)
+  foreign.view.apply(randomLog(3, 100).map(record => ({ ...record, seq: record.seq + 1542 })))
+  foreign.view.close()
+  const [name] = other.list(DIR)
+  files.remove(`${DIR}/${names.at(-2)}`)
+  files.files.set(`${DIR}/${name}`, other.files.get(`${DIR}/${name}`)!)
+  write('a window of another log', false, DIR)
+  files.gate = (operation, path) => {
+    if (operation === 'write' && path === '/out') throw systemError('ENOSPC')
+    if (operation === 'read' && path.startsWith(DIR)) throw systemError('EIO')
+  }
+  trace.say(
+    'full',
+    outcome(() => writeExport({ ...source, windows: DIR }, '/out')),
+  )
 })

@@ -2,63 +2,14 @@
 import assert from 'node:assert/strict'
 import { constants } from 'node:os'
 import { test } from 'node:test'
-import { CanPeer, type PeerSocket } from '../../../../drivers/can/peer'
+import { CanPeer } from '../../../../drivers/can/peer'
 import { silentLogger } from '../../../../src/lib/logger'
 import { AGAIN, NO_BUFFERS, READABLE, WRITABLE } from '../../../../src/native'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
+import { Kernel } from './kernel'
 
 const ECOMM = 70
 const { ENETDOWN, EILSEQ } = constants.errno
-
-class Kernel implements PeerSocket {
-  readonly sent: string[] = []
-  /** what send() answers, one after the other; then: taken */
-  readonly answers: number[] = []
-  readonly incoming: (string | number)[] = []
-  pending = 0
-  events = 0
-  closed = false
-  dropped = 0
-  wake: (events: number) => void = () => undefined
-
-  send(packet: Uint8Array): number {
-    const answer = this.answers.shift() ?? packet.length
-    if (answer >= 0) this.sent.push(Buffer.from(packet).toString())
-    return answer
-  }
-  receive(slab: Uint8Array, lengths: Uint32Array): number {
-    if (typeof this.incoming[0] !== 'string') return (this.incoming.shift() as number | undefined) ?? AGAIN
-    const slot = slab.length / lengths.length
-    let n = 0
-    for (let next = this.incoming[0]; typeof next === 'string' && n < lengths.length; next = this.incoming[0]) {
-      slab.set(Buffer.from(next), n * slot)
-      lengths[n++] = next.length
-      this.incoming.shift()
-    }
-    return n
-  }
-  error(): number {
-    const { pending } = this
-    this.pending = 0
-    return pending
-  }
-  watch(events: number, wake: (events: number) => void): void {
-    this.events = events
-    this.wake = wake
-  }
-  rewatch(events: number): void {
-    this.events = events
-  }
-  close(): void {
-    this.closed = true
-  }
-  /** the packet on its way has arrived, or not */
-  done(error = 0): void {
-    assert.ok(this.events & WRITABLE, 'nobody waits for the end')
-    this.pending = error
-    this.wake(WRITABLE)
-  }
-}
 
 async function world() {
   const clock = new ManualClock(1_000_000)

@@ -3,16 +3,20 @@ import { test } from 'node:test'
 import { sharedMedium } from '../../../../drivers/kit/shared'
 import { silentLogger } from '../../../../src/lib/logger'
 import type { Medium, OpenableEvents, PacketHandler } from '../../../../src/links/contracts'
+import { dice, digest, Trace } from '../../../lib/trace'
 
 class Radio implements Medium {
   readonly name = 'radio'
   readonly medium = 'TEST'
   readonly maxPacket = 100
-  readonly counters = { rx: 0, tx: 0, errors: 0 }
+  readonly counters = { rx: 0, tx: 0, errors: 0, detail: { noise: 3 } }
   readonly sent: number[] = []
   opens = 0
   closes = 0
   failure: Error | undefined
+  /** opening and closing wait for release() */
+  slow = false
+  readonly #paused: (() => void)[] = []
   events: OpenableEvents | undefined
   handler: PacketHandler = () => undefined
 
@@ -21,6 +25,7 @@ class Radio implements Medium {
   }
   async open(events: OpenableEvents): Promise<void> {
     assert.equal(this.events, undefined, 'opened twice')
+    await this.#pause()
     if (this.failure) throw this.failure
     this.opens++
     this.events = events
@@ -28,6 +33,14 @@ class Radio implements Medium {
   async close(): Promise<void> {
     this.closes++
     this.events = undefined
+    await this.#pause()
+    if (this.failure) throw this.failure
+  }
+  #pause(): Promise<void> {
+    return this.slow ? new Promise(resolve => this.#paused.push(resolve)) : Promise.resolve()
+  }
+  release(): void {
+    for (const resolve of this.#paused.splice(0)) resolve()
   }
   async send(packet: Uint8Array): Promise<boolean> {
     this.sent.push(packet[0]!)
@@ -181,4 +194,59 @@ test('a member closed while it opens does not keep the hardware', async () => {
   await a.medium.close()
   await assert.rejects(opening, { code: 'LINK_DOWN' })
   assert.equal(radios[0]!.events, undefined)
+})
+
+test('the course of four media of one piece of hardware', async () => {
+  const trace = new Trace('unit/drivers/kit/shared-trace.txt')
+  const { below, chance, pick } = dice(31)
+  for (let round = 0; round < 8; round++) {
+    const { radios, member } = shared()
+    const members = [0, 1, 2, 3].map(k => member(`m${k}`, pick(['send', 'listen']), { of: round < 4 ? 0 : k >> 1 }))
+    const said: unknown[] = []
+    let waiting = 0
+    const note = (what: unknown[], run: Promise<unknown>): void => {
+      waiting++
+      run
+        .then(value => said.push([...what, value]))
+        .catch(error => said.push([...what, error.code, error.message, error.hint]))
+        .finally(() => waiting--)
+    }
+    await trace.steps(`${round}`, 120, 10, async k => {
+      const at = below(4)
+      const { medium, events } = members[at]!
+      const radio = pick(radios)
+      radio.failure = chance(0.1) ? new Error(`failure ${k}`) : undefined
+      radio.slow = chance(0.3)
+      const then = radio.events
+      if (chance(0.5)) note([k, at, 'open'], medium.open(events))
+      if (chance(0.2)) note([k, at, 'close'], medium.close())
+      if (chance(0.5)) note([k, at, 'sent'], medium.send(Uint8Array.of(below(40))))
+      if (chance(0.5)) await new Promise(setImmediate)
+      if (chance(0.3)) radio.events?.degraded(pick(['', `weak ${k}`]))
+      if (chance(0.1)) radio.events?.lost(`lost ${k}`)
+      if (chance(0.05)) then?.lost('long ago')
+      if (chance(0.05)) then?.degraded('long ago')
+      for (const first of [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 63, 128]) if (chance(0.2)) radio.gets(first)
+      if (chance(0.7)) for (const one of radios) one.release()
+      await new Promise(setImmediate)
+      const states = members.map(
+        ({ got, lost, complaints, medium: { counters, maxPacket, acknowledges, airtime } }) => [
+          ...[got.splice(0), lost.splice(0), complaints.splice(0)],
+          ...[counters, maxPacket, acknowledges, airtime],
+        ],
+      )
+      return [
+        said.splice(0),
+        waiting,
+        digest(0, Buffer.from(JSON.stringify(states))),
+        radios.map(({ opens, closes, sent }) => [opens, closes, sent.length]),
+      ]
+    })
+    for (const { medium } of members) void medium.close().catch(error => trace.say('close', error.message))
+    for (const radio of radios) radio.release()
+    await new Promise(setImmediate)
+    for (const radio of radios) radio.release()
+    await new Promise(setImmediate)
+  }
+  trace.compare()
 })

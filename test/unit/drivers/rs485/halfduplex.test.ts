@@ -2,28 +2,41 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HalfDuplexLine } from '../../../../drivers/rs485/halfduplex'
-import type { Line } from '../../../../src/links/contracts'
+import { OsError } from '../../../../src/lib/errors'
 import { buildPoll } from '../../../../src/protocol/polling-turns'
 import { frameSerial } from '../../../../src/wire/serial'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
+import { dice, digest, Trace } from '../../../lib/trace'
 
 function line() {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   let arrive: (chunk: Uint8Array) => void = () => undefined
   let damage: (byte: number) => void = () => undefined
-  const wire: Line = {
+  const wire = {
+    written: 0,
+    fails: false,
     name: 'wire',
     counters: { rx: 0, tx: 0, errors: 0 },
-    onData: (handler, damaged = () => undefined) => {
+    onData: (handler: (chunk: Uint8Array) => void, damaged: (byte: number) => void = () => undefined) => {
       arrive = handler
       damage = damaged
     },
     open: async () => undefined,
     close: async () => undefined,
-    write: async () => undefined,
+    write: async () => {
+      wire.written++
+      if (wire.fails) throw new OsError('LINK_DOWN', 'no wire')
+    },
   }
-  const duplex = new HalfDuplexLine(wire, { clock, timers, turnaroundMs: 5, gapMs: 20, receiving: () => false })
+  const told: number[] = []
+  const options = {
+    ...{ clock, timers, told, turnaroundMs: 5, gapMs: 20 },
+    heard: () => told.push(1),
+    receiving: () => false,
+    jitter: undefined as (() => number) | undefined,
+  }
+  const duplex = new HalfDuplexLine(wire, options)
   const heard: Buffer[] = []
   const damaged: number[] = []
   duplex.onData(
@@ -43,6 +56,8 @@ function line() {
     damaged,
     say,
     timers,
+    wire,
+    options,
     arrive: (bytes: Uint8Array) => arrive(bytes),
     damage: (byte: number) => damage(byte),
   }
@@ -122,4 +137,55 @@ test('an echo is known by its bytes, however late it comes; a wire that gives no
     assert.deepEqual(Buffer.concat(silent.heard), Buffer.concat([...said, poll(299)]))
     assert.equal(silent.duplex.tally.echoes, 0)
   }
+})
+
+test('the course of a wire with echoes, others and damage', async () => {
+  const trace = new Trace('unit/drivers/rs485/halfduplex-trace.txt')
+  const { below, chance, pick } = dice(23)
+  for (const echoing of [0.9, 0.5, 0]) {
+    const { duplex, heard, damaged, timers, arrive, damage, wire, options } = line()
+    const said: unknown[] = []
+    const late: Uint8Array[] = []
+    options.jitter = echoing > 0.5 ? undefined : () => below(10) / 10
+    await trace.steps(`${echoing}`, 700, 20, async k => {
+      const frame = Uint8Array.from({ length: 1 + below(5) }, () => below(3))
+      options.receiving = () => k % 7 === 3
+      if (chance(0.7))
+        void duplex.write(frame).then(
+          () => said.push([k, wire.written, options.clock.mono()]),
+          error => said.push([k, error.code, error.message, options.clock.mono()]),
+        )
+      wire.fails = chance(0.04)
+      if (chance(echoing)) late.push(frame)
+      if (chance(0.7)) await timers.advance(pick([0, 3, 4, 5, 6, 12]))
+      for (const one of late.splice(0, below(3))) {
+        const cut = chance(0.3) ? below(one.length + 1) : one.length
+        arrive(one.subarray(0, cut))
+        if (chance(0.1)) damage(below(2))
+        if (chance(0.9)) arrive(one.subarray(cut))
+      }
+      if (chance(0.2)) arrive(Uint8Array.from({ length: below(5) }, () => pick([0, 0, 1, 2, 9])))
+      if (chance(0.1)) damage(below(2))
+      if (k % 100 === 70) for (let n = 0; n < 1100; n++, await timers.advance(5)) arrive(Uint8Array.of(7))
+      await timers.advance(pick([0, 1, 4, 5, 12, 19, 20, 21]))
+      if (chance(0.01)) said.push(await duplex.open({ lost: () => undefined, degraded: () => undefined }))
+      const bytes = digest(0, ...heard.splice(0))
+      return [said.splice(0), bytes, damaged.splice(0), options.told.splice(0).length, duplex.tally, timers.armed]
+    })
+  }
+  for (const echoes of [0, 1])
+    for (const count of [7, 8, 9, 255, 256, 257, 258, 300]) {
+      const { duplex, heard, say, arrive, damage, wire } = line()
+      if (echoes) await say(Uint8Array.of(5))
+      for (let n = 0; n < count; n++) await say(Uint8Array.of(1, n & 0xff, 2), n === 200 ? Uint8Array.of(1) : null)
+      if (count === 9) damage(4)
+      arrive(Uint8Array.of(1, (count - 1) & 0xff, 2, 1, 0, 2, 1, 3, 2, 5, 0))
+      trace.say(`${echoes} ${count}`, [
+        duplex.name,
+        Buffer.concat(heard).toString('hex'),
+        duplex.tally,
+        duplex.counters === wire.counters,
+      ])
+    }
+  trace.compare()
 })

@@ -3,10 +3,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEchoReply, encodeSlip, encodeUdp, HEADERS, slipSize } from '../../../../drivers/slip/codec'
 import { SlipMedium } from '../../../../drivers/slip/medium'
+import { BoundedMedium } from '../../../../drivers/slip/network'
+import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
-import type { PacketOrigin } from '../../../../src/links/contracts'
+import type { Line, PacketHandler, PacketOrigin } from '../../../../src/links/contracts'
 import { LinePair } from '../../../lib/linepair'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
+import { dice, digest, Trace } from '../../../lib/trace'
 
 const MTU = 128
 const [BOARD, OURS] = [
@@ -121,4 +124,85 @@ test('a closed end sends nothing', async () => {
   await board.close()
   assert.equal(await board.send(Uint8Array.of(1)), false)
   assert.deepEqual([board.counters.errors, board.counters.tx], [1, 0])
+})
+
+test('the course of both ends of a line that loses, damages and holds back, and of a medium of bounded size', async () => {
+  const trace = new Trace('unit/drivers/slip/medium-trace.txt')
+  const { below, chance, pick } = dice(29)
+  const timers = new ManualTimers(new ManualClock())
+  const said: unknown[] = []
+  const say =
+    (...what: unknown[]) =>
+    (value?: unknown): void =>
+      void said.push([...what, value])
+  const logger = { ...silentLogger, warn: say('warn'), error: say('error') }
+  const heard: ((chunk: Uint8Array) => void)[] = []
+  const damage: ((byte: number) => void)[] = []
+  const line = (at: number): Line => ({
+    ...{ name: `line ${at}`, counters: { rx: 0, tx: 0, errors: 0, detail: { damaged_bytes: at } } },
+    open: async () => {
+      if (chance(0.1)) throw new OsError('NOT_FOUND', 'no port')
+    },
+    close: async () => undefined,
+    onData: (handler, damaged) => {
+      heard[at] = handler
+      damage[at] = damaged!
+    },
+    write: async bytes => {
+      said.push([at, digest(0, bytes)])
+      if (chance(0.2)) await new Promise<void>(resolve => void timers.after(500, resolve))
+      if (chance(0.05)) throw new OsError('TIMEOUT', 'not taken')
+      const out = Uint8Array.from(bytes)
+      if (chance(0.1)) out[below(out.length)]! ^= 1 << below(8)
+      const cut = chance(0.3) ? below(out.length) : out.length
+      heard[1 - at]!(out.subarray(0, cut))
+      if (chance(0.05)) damage[1 - at]!(1)
+      heard[1 - at]!(out.subarray(cut))
+    },
+  })
+  const common = { medium: 'UIP', mtu: MTU, logger }
+  const inner = new SlipMedium(line(0), { ...common, own: BOARD, peer: OURS })
+  const ours = new SlipMedium(line(1), { ...common, own: OURS })
+  let way: { interface: string; mtu: number } | null = null
+  const board = new BoundedMedium(inner, 'IWIP', MTU - HEADERS - 3, logger, async () => way as never)
+  const listen =
+    (who: string): PacketHandler =>
+    (packet, { address, medium, reply }) => {
+      said.push([who, packet.length, digest(0, packet), address, medium])
+      if (packet[0] === 1) throw new Error('not handled')
+      if (packet[0] === 2) void reply(new Uint8Array(pick([3, 97, 98, 100, 101])).fill(3)).then(say(who, 'replied'))
+    }
+  board.onPacket(listen('board'))
+  ours.onPacket(listen('ours'))
+  const out = new Uint8Array(MTU)
+  await trace.steps('slip', 400, 20, async k => {
+    way = pick([null, null, { interface: 'wlan0', mtu: MTU - 3 }, { interface: 'eth0', mtu: MTU - 4 }])
+    for (const [who, medium] of Object.entries({ board, ours })) {
+      if (k % 40 === 0 || chance(0.05))
+        await medium
+          .open(events)
+          .then(say(who, 'open'), ({ code, message, hint }) => said.push([who, code, message, hint]))
+      if (chance(0.02)) await medium.close()
+    }
+    const size = pick([1, 3, 96, 97, 98, 99, 100, 101])
+    const packet = Uint8Array.from({ length: size }, () => pick([0, 1, 2, 3, 0xc0, 0xdb]))
+    void board.send(packet).then(say('sent'))
+    if (chance(0.1)) void ours.send(packet).then(say('ours sent'))
+    if (k % 100 === 50) for (let n = 0; n < 90; n++) void board.send(packet.subarray(0, 9)).then(say('sent'))
+    const from = pick([BOARD, { ip: BOARD.ip + below(400), port: below(9) }])
+    const to = pick([OURS, OURS, { ...OURS, port: 9 }, { ...OURS, ip: 9 }, { ip: 0xffffffff, port: OURS.port }])
+    const length = chance(0.2)
+      ? encodeEchoReply(packet, from.ip, to.ip, k, out)
+      : encodeUdp(packet.subarray(0, 90), from, to, k, out)
+    if (length > 24 && out[9] === 1) {
+      out[20] = 8
+      out[22] = (out[22]! - 8) & 0xff
+    }
+    const frame = new Uint8Array(slipSize(length))
+    const used = encodeSlip(out.subarray(0, length), frame)
+    if (chance(0.4)) heard[below(2)]!(frame.subarray(0, used))
+    await timers.advance(pick([0, 499, 500]))
+    return [digest(0, Buffer.from(JSON.stringify(said.splice(0)))), board.counters, ours.counters, board.maxPacket]
+  })
+  trace.compare()
 })

@@ -1,0 +1,178 @@
+/*
+ * What JavaScript sees: the classes Config, Connection and Header of src/media/quic/native.ts. Wrong arguments and ngtcp2's
+ * errors are thrown. Buffers belong to the caller and are used during the call only.
+ */
+#include "binding.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+napi_value binding_fail(napi_env env, const char *message) {
+    napi_throw_error(env, NULL, message);
+    return NULL;
+}
+
+/* Reads `this` and the arguments; false when an error was thrown. */
+bool binding_enter(struct call *call, napi_env env, napi_callback_info info) {
+    size_t count = ARGS;
+    call->env = env;
+    call->object = NULL;
+    if (napi_get_cb_info(env, info, &count, call->args, &call->self, NULL) != napi_ok)
+        return false;
+    napi_unwrap(env, call->self, &call->object);
+    if (!call->object)
+        binding_fail(env, "not a QUIC object");
+    return call->object;
+}
+
+bool binding_bytes(napi_env env, napi_value value, uint8_t **data, size_t *length) {
+    napi_typedarray_type type;
+    void *start;
+    if (napi_get_typedarray_info(env, value, &type, length, &start, NULL, NULL) != napi_ok || type != napi_uint8_array)
+        return false;
+    *data = start;
+    return true;
+}
+
+napi_value binding_number(napi_env env, double value) {
+    napi_value out;
+    napi_create_double(env, value, &out);
+    return out;
+}
+
+napi_value binding_boolean(napi_env env, bool value) {
+    napi_value out;
+    napi_get_boolean(env, value, &out);
+    return out;
+}
+
+napi_value binding_null(napi_env env) {
+    napi_value out;
+    napi_get_null(env, &out);
+    return out;
+}
+
+napi_value binding_buffer(napi_env env, const void *bytes, size_t length) {
+    napi_value out;
+    napi_create_buffer_copy(env, length, bytes, NULL, &out);
+    return out;
+}
+
+void binding_set(napi_env env, napi_value object, const char *name, napi_value value) {
+    napi_set_named_property(env, object, name, value);
+}
+
+napi_value binding_refusal(napi_env env, ngtcp2_ssize error) {
+    return binding_fail(env, ngtcp2_strerror((int)error));
+}
+
+napi_value binding_nothing(napi_env env, napi_callback_info info) {
+    (void)env, (void)info;
+    return NULL;
+}
+
+/* of each thread that loaded the file */
+struct instance {
+    napi_ref classes[BINDING_CLASSES];
+};
+
+napi_value binding_made(napi_env env, enum binding_class kind, void *object, napi_finalize finalize) {
+    struct instance *instance;
+    napi_value class, self;
+    napi_get_instance_data(env, (void **)&instance);
+    if (napi_get_reference_value(env, instance->classes[kind], &class) != napi_ok ||
+        napi_new_instance(env, class, 0, NULL, &self) != napi_ok ||
+        napi_wrap(env, self, object, finalize, NULL, NULL) != napi_ok) {
+        finalize(env, object, NULL);
+        return NULL;
+    }
+    return self;
+}
+
+/* Header.fromSlice(datagram, idLength) */
+static napi_value read_header(napi_env env, napi_callback_info info) {
+    napi_value args[2], out;
+    size_t count = 2, length;
+    uint8_t *bytes;
+    uint32_t id_length = 0;
+    ngtcp2_version_cid ids = {0};
+    napi_get_cb_info(env, info, &count, args, NULL, NULL);
+    napi_get_value_uint32(env, args[1], &id_length);
+    if (!binding_bytes(env, args[0], &bytes, &length) || length == 0)
+        return binding_fail(env, "fromSlice() takes a datagram");
+    int result = ngtcp2_pkt_decode_version_cid(&ids, bytes, length, id_length);
+    if (result != 0 && result != NGTCP2_ERR_VERSION_NEGOTIATION)
+        return binding_refusal(env, result);
+    napi_create_object(env, &out);
+    binding_set(env, out, "ty", binding_number(env, bytes[0] & 0x80 ? bytes[0] >> 4 & 3 : 5));
+    binding_set(env, out, "version", binding_number(env, ids.version));
+    binding_set(env, out, "dcid", binding_buffer(env, ids.dcid, ids.dcidlen));
+    binding_set(env, out, "scid", binding_buffer(env, ids.scid, ids.scidlen));
+    return out;
+}
+
+static napi_value version_is_supported(napi_env env, napi_callback_info info) {
+    napi_value version;
+    size_t count = 1;
+    uint32_t value = 0;
+    napi_get_cb_info(env, info, &count, &version, NULL, NULL);
+    napi_get_value_uint32(env, version, &value);
+    return binding_boolean(env, value == NGTCP2_PROTO_VER_V1);
+}
+
+/* negotiateVersion(scid, dcid, into) → length */
+static napi_value negotiate_version(napi_env env, napi_callback_info info) {
+    napi_value args[3];
+    size_t count = 3, lengths[3];
+    uint8_t *bytes[3], chance = 0;
+    const uint32_t version = NGTCP2_PROTO_VER_V1;
+    napi_get_cb_info(env, info, &count, args, NULL, NULL);
+    for (int k = 0; k < 3; k++)
+        if (!binding_bytes(env, args[k], &bytes[k], &lengths[k]))
+            return binding_fail(env, "negotiateVersion() takes three buffers");
+    RAND_bytes(&chance, 1);
+    ngtcp2_ssize length = ngtcp2_pkt_write_version_negotiation(bytes[2], lengths[2], chance, bytes[0], lengths[0],
+                                                              bytes[1], lengths[1], &version, 1);
+    return length < 0 ? binding_refusal(env, length) : binding_number(env, (double)length);
+}
+
+static const napi_property_descriptor HEADER[] = {STATIC("fromSlice", read_header)};
+static const napi_property_descriptor EXPORTS[] = {
+    METHOD("versionIsSupported", version_is_supported),
+    METHOD("negotiateVersion", negotiate_version),
+};
+
+napi_value binding_define(napi_env env, napi_value exports, const char *name, size_t count,
+                          const napi_property_descriptor *list) {
+    napi_value class;
+    napi_define_class(env, name, NAPI_AUTO_LENGTH, binding_nothing, NULL, count, list, &class);
+    binding_set(env, exports, name, class);
+    return class;
+}
+
+static void instance_free(napi_env env, void *instance, void *hint) {
+    (void)env, (void)hint;
+    free(instance);
+}
+
+static int started = -1;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void start(void) {
+    started = ngtcp2_crypto_ossl_init();
+}
+
+/* Called once per thread that loads the file. */
+NAPI_MODULE_INIT() {
+    struct instance *instance = calloc(1, sizeof *instance);
+    pthread_once(&once, start);
+    if (!instance || started != 0) {
+        free(instance);
+        return binding_fail(env, "OpenSSL lacks what QUIC needs");
+    }
+    napi_set_instance_data(env, instance, instance_free, NULL);
+    napi_create_reference(env, binding_config(env, exports), 1, &instance->classes[BINDING_CONFIG]);
+    napi_create_reference(env, binding_connection(env, exports), 1, &instance->classes[BINDING_CONNECTION]);
+    binding_define(env, exports, "Header", COUNT(HEADER), HEADER);
+    napi_define_properties(env, exports, COUNT(EXPORTS), EXPORTS);
+    return exports;
+}

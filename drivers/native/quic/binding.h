@@ -1,0 +1,49 @@
+/* What the files of the binding share: the reading of arguments, values for JavaScript, the classes. */
+#ifndef OS_NODE_BINDING_H
+#define OS_NODE_BINDING_H
+
+#define NAPI_VERSION 8
+#include "quic.h"
+
+#include <node_api.h>
+
+enum { ARGS = 6 };
+
+struct call {
+    napi_env env;
+    napi_value self, args[ARGS];
+    void *object;
+};
+
+/* Throws. */
+napi_value binding_fail(napi_env env, const char *message);
+/* Throws what ngtcp2 calls this error. */
+napi_value binding_refusal(napi_env env, ngtcp2_ssize error);
+/* Reads `this` and the arguments; false when an error was thrown. */
+bool binding_enter(struct call *call, napi_env env, napi_callback_info info);
+/* The bytes of a Uint8Array or Buffer; false when it is none. */
+bool binding_bytes(napi_env env, napi_value value, uint8_t **data, size_t *length);
+napi_value binding_number(napi_env env, double value);
+napi_value binding_boolean(napi_env env, bool value);
+napi_value binding_null(napi_env env);
+napi_value binding_buffer(napi_env env, const void *bytes, size_t length);
+void binding_set(napi_env env, napi_value object, const char *name, napi_value value);
+/* A method that does nothing. */
+napi_value binding_nothing(napi_env env, napi_callback_info info);
+
+enum binding_class { BINDING_CONFIG, BINDING_CONNECTION, BINDING_CLASSES };
+/* Adds a class to what the file exports. */
+napi_value binding_define(napi_env env, napi_value exports, const char *name, size_t count,
+                          const napi_property_descriptor *list);
+/* A new object of a class, which `object` belongs to from now on. */
+napi_value binding_made(napi_env env, enum binding_class kind, void *object, napi_finalize finalize);
+
+napi_value binding_config(napi_env env, napi_value exports);
+napi_value binding_connection(napi_env env, napi_value exports);
+
+#define METHOD(name, function) {name, NULL, function, NULL, NULL, NULL, napi_default_method, NULL}
+#define METHOD_OF(name, function, data) {name, NULL, function, NULL, NULL, NULL, napi_default_method, (void *)(data)}
+#define STATIC(name, function) {name, NULL, function, NULL, NULL, NULL, napi_static, NULL}
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+#endif

@@ -1,0 +1,377 @@
+/* Connection: one QUIC connection as JavaScript drives it. */
+#include "binding.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* what a connection holds beyond the heap of JavaScript, for its garbage collector */
+enum { CONNECTION_MEMORY = 128 * 1024 };
+
+static void connection_free(napi_env env, void *object, void *hint) {
+    int64_t total;
+    (void)hint;
+    quic_free(object);
+    napi_adjust_external_memory(env, -CONNECTION_MEMORY, &total);
+}
+
+/* Reads {host, port}. */
+static bool address_of(napi_env env, napi_value value, union quic_address *out) {
+    napi_value host, port;
+    char text[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE];
+    uint32_t number = 0;
+    if (napi_get_named_property(env, value, "host", &host) != napi_ok ||
+        napi_get_named_property(env, value, "port", &port) != napi_ok ||
+        napi_get_value_string_utf8(env, host, text, sizeof text, NULL) != napi_ok ||
+        napi_get_value_uint32(env, port, &number) != napi_ok)
+        return false;
+    memset(out, 0, sizeof *out);
+    if (inet_pton(AF_INET, text, &out->v4.sin_addr) == 1) {
+        out->v4.sin_family = AF_INET;
+        out->v4.sin_port = htons((uint16_t)number);
+        return true;
+    }
+    char *zone = strchr(text, '%');
+    if (zone)
+        *zone++ = 0;
+    out->v6.sin6_family = AF_INET6;
+    out->v6.sin6_port = htons((uint16_t)number);
+    out->v6.sin6_scope_id = zone ? if_nametoindex(zone) : 0;
+    return inet_pton(AF_INET6, text, &out->v6.sin6_addr) == 1;
+}
+
+static napi_value address_value(napi_env env, const union quic_address *address) {
+    char text[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE];
+    napi_value out, host;
+    if (address->any.sa_family == AF_INET6) {
+        inet_ntop(AF_INET6, &address->v6.sin6_addr, text, INET6_ADDRSTRLEN);
+        char zone[IF_NAMESIZE];
+        if (address->v6.sin6_scope_id != 0 && if_indextoname(address->v6.sin6_scope_id, zone))
+            strcat(strcat(text, "%"), zone);
+    } else
+        inet_ntop(AF_INET, &address->v4.sin_addr, text, INET6_ADDRSTRLEN);
+    napi_create_object(env, &out);
+    napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &host);
+    binding_set(env, out, "host", host);
+    binding_set(env, out, "port", binding_number(env, ntohs(address->any.sa_family == AF_INET6 ? address->v6.sin6_port
+                                                                              : address->v4.sin_port)));
+    return out;
+}
+
+/* connect(name, scid, local, remote, config), accept(scid, null, local, remote, config) */
+static napi_value make_connection(napi_env env, bool server, napi_callback_info info) {
+    napi_value args[ARGS];
+    size_t count = ARGS, length;
+    uint8_t *id;
+    void *config = NULL;
+    char name[256];
+    napi_get_cb_info(env, info, &count, args, NULL, NULL);
+    napi_unwrap(env, args[4], &config);
+    struct quic *quic = calloc(1, sizeof *quic);
+    if (!quic || !config || !binding_bytes(env, args[server ? 0 : 1], &id, &length) || length > NGTCP2_MAX_CIDLEN ||
+        !address_of(env, args[2], &quic->local) || !address_of(env, args[3], &quic->remote)) {
+        free(quic);
+        return binding_fail(env, "wrong arguments of a QUIC connection");
+    }
+    bool named = !server && napi_get_value_string_utf8(env, args[0], name, sizeof name, NULL) == napi_ok;
+    quic->config = *(struct quic_config *)config;
+    SSL_CTX_up_ref(quic->config.tls);
+    quic->server = server;
+    ngtcp2_cid_init(&quic->scid, id, length);
+    ERR_clear_error();
+    int result = tls_session(quic, named ? name : NULL) == 0 ? 0 : NGTCP2_ERR_CRYPTO;
+    if (result == 0 && !server)
+        result = quic_connect(quic);
+    ERR_clear_error();
+    if (result != 0) {
+        quic_free(quic);
+        return binding_refusal(env, result);
+    }
+    int64_t total;
+    napi_adjust_external_memory(env, CONNECTION_MEMORY, &total);
+    return binding_made(env, BINDING_CONNECTION, quic, connection_free);
+}
+
+static napi_value connect_to(napi_env env, napi_callback_info info) {
+    return make_connection(env, false, info);
+}
+
+static napi_value accept_from(napi_env env, napi_callback_info info) {
+    return make_connection(env, true, info);
+}
+
+/* recv(datagram, {from, to}) → its length */
+static napi_value recv_datagram(napi_env env, napi_callback_info info) {
+    struct call call;
+    napi_value from;
+    union quic_address address;
+    uint8_t *bytes;
+    size_t length;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    if (!binding_bytes(env, call.args[0], &bytes, &length) ||
+        napi_get_named_property(env, call.args[1], "from", &from) != napi_ok || !address_of(env, from, &address))
+        return binding_fail(env, "recv() takes a datagram and its addresses");
+    int result = quic_recv(call.object, &address, bytes, length);
+    return result == 0 ? binding_number(env, (double)length) : binding_refusal(env, result);
+}
+
+/* send(into) → [length, {from, to}], null */
+static napi_value send_datagram(napi_env env, napi_callback_info info) {
+    struct call call;
+    union quic_address to;
+    uint8_t *bytes;
+    size_t size;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    if (!binding_bytes(env, call.args[0], &bytes, &size))
+        return binding_fail(env, "send() takes a buffer");
+    struct quic *quic = call.object;
+    ngtcp2_ssize length = quic_send(quic, bytes, size, &to);
+    ERR_clear_error();
+    if (length <= 0)
+        return binding_null(env);
+    napi_value out, way;
+    napi_create_array_with_length(env, 2, &out);
+    napi_create_object(env, &way);
+    binding_set(env, way, "from", address_value(env, &quic->local));
+    binding_set(env, way, "to", address_value(env, &to));
+    napi_set_element(env, out, 0, binding_number(env, (double)length));
+    napi_set_element(env, out, 1, way);
+    return out;
+}
+
+/* streamRecv(id, into) → [length, end], null */
+static napi_value stream_read(napi_env env, napi_callback_info info) {
+    struct call call;
+    int64_t id;
+    uint8_t *bytes;
+    size_t size;
+    bool end;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    if (napi_get_value_int64(env, call.args[0], &id) != napi_ok || !binding_bytes(env, call.args[1], &bytes, &size))
+        return binding_fail(env, "streamRecv() takes a stream and a buffer");
+    struct stream *stream = stream_find(call.object, id);
+    ngtcp2_ssize length = stream ? stream_recv(call.object, stream, bytes, size, &end) : -1;
+    if (length == -1)
+        return binding_null(env);
+    if (length < 0)
+        return binding_fail(env, "StreamReset");
+    napi_value out;
+    napi_create_array_with_length(env, 2, &out);
+    napi_set_element(env, out, 0, binding_number(env, (double)length));
+    napi_set_element(env, out, 1, binding_boolean(env, end));
+    return out;
+}
+
+/* streamSend(id, bytes, fin) → how many it took, null: none now */
+static napi_value stream_write(napi_env env, napi_callback_info info) {
+    struct call call;
+    int64_t id;
+    uint8_t *bytes;
+    size_t length;
+    bool fin = false;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    napi_get_value_bool(env, call.args[2], &fin);
+    if (napi_get_value_int64(env, call.args[0], &id) != napi_ok || !binding_bytes(env, call.args[1], &bytes, &length))
+        return binding_fail(env, "streamSend() takes a stream and bytes");
+    struct quic *quic = call.object;
+    if (!quic->conn || quic->failed || quic_closed(quic))
+        return binding_fail(env, "the connection is over");
+    ngtcp2_ssize took = stream_send(quic, id, bytes, length, fin);
+    if (took < 0)
+        return binding_refusal(env, took);
+    return took == 0 && length > 0 ? binding_null(env) : binding_number(env, (double)took);
+}
+
+static napi_value readable(napi_env env, napi_callback_info info) {
+    struct call call;
+    napi_value out;
+    uint32_t count = 0;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    napi_create_array(env, &out);
+    for (struct stream *stream = ((struct quic *)call.object)->streams; stream; stream = stream->next)
+        if (stream_readable(stream))
+            napi_set_element(env, out, count++, binding_number(env, (double)stream->id));
+    return out;
+}
+
+static napi_value datagram_read(napi_env env, napi_callback_info info) {
+    struct call call;
+    uint8_t *bytes;
+    size_t size;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    struct queue *queue = &((struct quic *)call.object)->datagrams_in;
+    if (!queue->first)
+        return binding_null(env);
+    size_t length = queue->first->length;
+    if (!binding_bytes(env, call.args[0], &bytes, &size) || size < length)
+        return binding_fail(env, "dgramRecv() takes a larger buffer");
+    memcpy(bytes, queue->first->bytes, length);
+    queue_drop(queue);
+    return binding_number(env, (double)length);
+}
+
+static napi_value datagram_write(napi_env env, napi_callback_info info) {
+    struct call call;
+    uint8_t *bytes;
+    size_t length;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    struct quic *quic = call.object;
+    if (!binding_bytes(env, call.args[0], &bytes, &length) || (int64_t)length > quic_datagram_room(quic))
+        return binding_fail(env, "the datagram is too long");
+    if (quic->datagrams_out.count >= quic->config.queue_out || !queue_put(&quic->datagrams_out, bytes, length))
+        return binding_fail(env, "the queue is full");
+    return NULL;
+}
+
+static napi_value send_ping(napi_env env, napi_callback_info info) {
+    struct call call;
+    if (binding_enter(&call, env, info))
+        ((struct quic *)call.object)->ping = true;
+    return NULL;
+}
+
+static napi_value on_timeout(napi_env env, napi_callback_info info) {
+    struct call call;
+    if (binding_enter(&call, env, info))
+        quic_due(call.object);
+    return NULL;
+}
+
+/* close(app, error, reason) */
+static napi_value close_connection(napi_env env, napi_callback_info info) {
+    struct call call;
+    int64_t error = 0;
+    uint8_t *reason;
+    size_t length = 0;
+    bool app = false;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    struct quic *quic = call.object;
+    if (quic->failed || quic_closed(quic) || quic_draining(quic))
+        return binding_fail(env, "it is closed already");
+    napi_get_value_bool(env, call.args[0], &app);
+    napi_get_value_int64(env, call.args[1], &error);
+    if (binding_bytes(env, call.args[2], &reason, &length)) {
+        if (length > sizeof quic->reason)
+            length = sizeof quic->reason;
+        memcpy(quic->reason, reason, length);
+    }
+    (app ? ngtcp2_ccerr_set_application_error : ngtcp2_ccerr_set_transport_error)(
+        &quic->error, (uint64_t)error, (uint8_t *)quic->reason, length);
+    quic->failed = true;
+    return NULL;
+}
+
+static napi_value peer_chain(napi_env env, napi_callback_info info) {
+    struct call call;
+    napi_value out;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    STACK_OF(X509) *chain = SSL_get_peer_cert_chain(((struct quic *)call.object)->ssl);
+    if (!chain)
+        return binding_null(env);
+    napi_create_array(env, &out);
+    for (int k = 0; k < sk_X509_num(chain); k++) {
+        uint8_t *der = NULL;
+        int length = i2d_X509(sk_X509_value(chain, k), &der);
+        if (length > 0)
+            napi_set_element(env, out, (uint32_t)k, binding_buffer(env, der, (size_t)length));
+        OPENSSL_free(der);
+    }
+    return out;
+}
+
+static napi_value error_value(napi_env env, const ngtcp2_ccerr *error) {
+    napi_value out;
+    napi_create_object(env, &out);
+    binding_set(env, out, "isApp", binding_boolean(env, error->type == NGTCP2_CCERR_TYPE_APPLICATION));
+    binding_set(env, out, "errorCode", binding_number(env, (double)error->error_code));
+    binding_set(env, out, "reason", binding_buffer(env, error->reason, error->reasonlen));
+    return out;
+}
+
+static napi_value local_error(napi_env env, napi_callback_info info) {
+    struct call call;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    const struct quic *quic = call.object;
+    return quic->failed ? error_value(env, &quic->error) : binding_null(env);
+}
+
+static napi_value peer_error(napi_env env, napi_callback_info info) {
+    struct call call;
+    if (!binding_enter(&call, env, info))
+        return NULL;
+    const struct quic *quic = call.object;
+    return quic_draining(quic) && !quic->reset ? error_value(env, ngtcp2_conn_get_ccerr2(quic->conn)) : binding_null(env);
+}
+
+enum { STREAMS_LEFT, QUEUE_FULL, ROOM, TIMEOUT, ESTABLISHED, DRAINING, CLOSED, TIMED_OUT };
+
+/* what a connection answers with one value, by its place in the table below */
+static napi_value look(napi_env env, napi_callback_info info) {
+    struct call call;
+    void *what;
+    if (!binding_enter(&call, env, info) || napi_get_cb_info(env, info, NULL, NULL, NULL, &what) != napi_ok)
+        return NULL;
+    struct quic *quic = call.object;
+    double value = 0;
+    switch ((intptr_t)what) {
+    case STREAMS_LEFT:
+        return binding_number(env, quic->conn ? (double)ngtcp2_conn_get_streams_bidi_left2(quic->conn) : 0);
+    case QUEUE_FULL:
+        return binding_boolean(env, quic->datagrams_out.count >= quic->config.queue_out);
+    case ROOM:
+        value = (double)quic_datagram_room(quic);
+        return value < 0 ? binding_null(env) : binding_number(env, value);
+    case TIMEOUT:
+        value = quic_timeout(quic);
+        return value < 0 ? binding_null(env) : binding_number(env, value);
+    case ESTABLISHED:
+        return binding_boolean(env, quic->conn && ngtcp2_conn_get_handshake_completed2(quic->conn));
+    case DRAINING:
+        return binding_boolean(env, quic_draining(quic));
+    case CLOSED:
+        return binding_boolean(env, quic_closed(quic));
+    default:
+        return binding_boolean(env, quic->timed_out);
+    }
+}
+
+static const napi_property_descriptor CONNECTION[] = {
+    STATIC("connect", connect_to),
+    STATIC("accept", accept_from),
+    METHOD("recv", recv_datagram),
+    METHOD("send", send_datagram),
+    METHOD("streamRecv", stream_read),
+    METHOD("streamSend", stream_write),
+    METHOD("readable", readable),
+    METHOD("dgramRecv", datagram_read),
+    METHOD("dgramSend", datagram_write),
+    METHOD("onTimeout", on_timeout),
+    METHOD("sendAckEliciting", send_ping),
+    METHOD("close", close_connection),
+    METHOD("peerCertChain", peer_chain),
+    METHOD("localError", local_error),
+    METHOD("peerError", peer_error),
+    METHOD_OF("peerStreamsLeftBidi", look, STREAMS_LEFT),
+    METHOD_OF("isDgramSendQueueFull", look, QUEUE_FULL),
+    METHOD_OF("dgramMaxWritableLen", look, ROOM),
+    METHOD_OF("timeout", look, TIMEOUT),
+    METHOD_OF("isEstablished", look, ESTABLISHED),
+    METHOD_OF("isDraining", look, DRAINING),
+    METHOD_OF("isClosed", look, CLOSED),
+    METHOD_OF("isTimedOut", look, TIMED_OUT),
+};
+
+napi_value binding_connection(napi_env env, napi_value exports) {
+    return binding_define(env, exports, "Connection", COUNT(CONNECTION), CONNECTION);
+}

@@ -1,0 +1,36 @@
+/* Copies of what waits to be sent, to be acknowledged or to be read. */
+#include "quic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool queue_put(struct queue *queue, const uint8_t *bytes, size_t length) {
+    struct chunk *chunk = malloc(sizeof *chunk + length);
+    if (!chunk)
+        return false;
+    *chunk = (struct chunk){.length = length};
+    if (length > 0)
+        memcpy(chunk->bytes, bytes, length);
+    if (queue->last)
+        queue->last->next = chunk;
+    else
+        queue->first = chunk;
+    queue->last = chunk;
+    queue->count++;
+    return true;
+}
+
+/* The first one goes. */
+void queue_drop(struct queue *queue) {
+    struct chunk *first = queue->first;
+    queue->first = first->next;
+    if (!queue->first)
+        queue->last = NULL;
+    queue->count--;
+    free(first);
+}
+
+void queue_clear(struct queue *queue) {
+    while (queue->first)
+        queue_drop(queue);
+}

@@ -1,0 +1,48 @@
+// What the image of each board is made of beyond the common system: modules that its first seconds need, its consoles, and what the
+// firmware of a Raspberry Pi reads. `name` of a file on the boot partition → where it is in the base system.
+
+/** modules for every board, in the early system: the card's file systems and the checked root */
+const COMMON = ['squashfs', 'dm-verity', 'sha256-arm64', 'ext4', 'vfat', 'nls_ascii', 'nls_cp437']
+
+/** a Raspberry Pi's: the watchdog first, so that a panic restarts the board; then what the card hangs on */
+const RASPBERRY = [
+  'bcm2835_wdt',
+  'bcm2835-dma',
+  'clk-raspberrypi',
+  'gpio-raspberrypi-exp',
+  'fixed',
+  'gpio-regulator',
+  'sdhci-iproc',
+  ...COMMON,
+]
+
+const fromFirmware = name => [name, `usr/lib/raspi-firmware/${name}`]
+const tree = name => [name, `usr/lib/linux-image-RELEASE/broadcom/${name}`]
+
+/** Raspberry Pi 4, 400 and Compute Module 4: their firmware reads autoboot.txt and goes on in the boot partition that it names. */
+const BCM2711 = {
+  early: RASPBERRY,
+  console: ['tty1', 'ttyS1,115200'],
+  options: 'pinctrl_bcm2835.persist_gpio_outputs=1',
+  config: `arm_64bit=1
+upstream_kernel=1
+kernel=kernel8.img
+initramfs initramfs followkernel
+enable_uart=1
+disable_splash=1
+`,
+  boot: Object.fromEntries([
+    ...['start4.elf', 'fixup4.dat'].map(fromFirmware),
+    ...['bcm2711-rpi-4-b.dtb', 'bcm2711-rpi-400.dtb', 'bcm2711-rpi-cm4-io.dtb'].map(tree),
+  ]),
+}
+
+/**
+ * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the last is the main one; `options`: more of
+ * the kernel's command line; `config`: config.txt; `boot`: more files of a boot partition.
+ */
+export const IMAGE_BOARDS = {
+  'rpi-4': BCM2711,
+  cm4: BCM2711,
+  'qemu-virt': { early: ['virtio_mmio', 'virtio_blk', ...COMMON], console: ['tty1', 'ttyAMA0'] },
+}

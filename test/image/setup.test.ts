@@ -1,0 +1,98 @@
+// os-node.conf on the start partition, as the image reads it at every boot: what each line becomes, and what a bad line says.
+// Needs: linux
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { root, tempDir } from '../lib/gateway'
+
+const SETUP = join(root, 'src/build/image/root/usr/lib/os-node/setup')
+
+/** What the system has after it read `text`; null: there is no file. */
+function setUp(text: string | null): (name: string) => string | null {
+  const dir = tempDir()
+  if (text !== null) writeFileSync(join(dir, 'os-node.conf'), text)
+  execFileSync('sh', [SETUP, join(dir, 'os-node.conf'), dir])
+  return name => (existsSync(join(dir, name)) ? readFileSync(join(dir, name), 'utf8') : null)
+}
+
+const shipped = readFileSync(join(root, 'src/build/image/os-node.conf'), 'utf8')
+
+test('the shipped file, an empty one and none change nothing and complain about nothing', () => {
+  for (const text of [shipped, '', null]) {
+    const read = setUp(text)
+    assert.equal(read('os-node-setup.txt'), '')
+    for (const name of [
+      'os-node-hostname',
+      'os-node-wifi.conf',
+      'systemd/network/70-static.network',
+      'ssh/authorized_keys',
+    ])
+      assert.equal(read(name), null, name)
+  }
+})
+
+test('every setting of the shipped file is taken once its # is away, from any editor', () => {
+  const settings = shipped.replace(/^#(\w+=)/gm, '$1').replace('AAAA…', 'AAAAC3Nz')
+  for (const text of [
+    settings,
+    `\ufeff${settings.replaceAll('\n', '\r\n')}`,
+    settings.replace(/=/g, ' =\t').trimEnd(),
+  ]) {
+    const read = setUp(text)
+    assert.equal(read('os-node-setup.txt'), '')
+    assert.equal(read('os-node-hostname'), 'greenhouse\n')
+    assert.equal(
+      read('systemd/network/70-static.network'),
+      '[Match]\nName=en* eth* wl*\n\n[Network]\nMulticastDNS=yes\nAddress=192.168.1.20/24\nGateway=192.168.1.1\nDNS=192.168.1.1\n',
+    )
+    assert.equal(
+      read('os-node-wifi.conf'),
+      `country=DE\nnetwork={\n  ssid=${Buffer.from('My Wi-Fi').toString('hex')}\n  scan_ssid=1\n  key_mgmt=WPA-PSK SAE\n  ieee80211w=1\n  psk="at least 8 characters"\n}\n`,
+    )
+    assert.equal(read('chrony-sources/os-node.sources'), 'server 192.168.1.1 iburst\n')
+    assert.equal(read('ssh/authorized_keys'), 'ssh-ed25519 AAAAC3Nz you@laptop\n')
+  }
+})
+
+test('a line that cannot be used is left out and named; the others hold', () => {
+  const read = setUp(
+    [
+      'hostname=-bad',
+      'wifi_ssid=Häuschen "2" $(reboot)',
+      'address=192.168.1.20',
+      'no equals sign',
+      'colour=blue',
+      'ssh_key=command="sh" ssh-ed25519 AAAA x',
+      'ntp=a;b',
+      'wifi_country=de',
+      'hostname=good-1',
+    ].join('\n'),
+  )
+  assert.deepEqual(read('os-node-setup.txt')!.split('\n'), [
+    'os-node.conf line 1: hostname: letters, digits and hyphens, 63 at most',
+    'os-node.conf line 3: address: IPv4 with its prefix, as 192.168.1.20/24',
+    'os-node.conf line 4: no = in it',
+    'os-node.conf line 5: no setting colour',
+    'os-node.conf line 6: ssh_key: a public key in one line, as in id_ed25519.pub',
+    'os-node.conf line 7: ntp: a host name or an address',
+    'os-node.conf line 8: wifi_country: two capital letters, as DE',
+    '',
+  ])
+  assert.equal(read('os-node-hostname'), 'good-1\n')
+  assert.match(
+    read('os-node-wifi.conf')!,
+    new RegExp(`ssid=${Buffer.from('Häuschen "2" $(reboot)').toString('hex')}\n`),
+  )
+  assert.equal(read('ssh/authorized_keys'), null)
+})
+
+test('a Wi-Fi password that cannot be used leaves Wi-Fi off; what holds secrets is for root only', () => {
+  assert.equal(setUp('wifi_ssid=Home\nwifi_password=short\n')('os-node-wifi.conf'), null)
+  const dir = tempDir()
+  writeFileSync(join(dir, 'c'), 'wifi_ssid=Home\nwifi_password=long enough\nssh_key=ssh-ed25519 AAAA x\n')
+  execFileSync('sh', [SETUP, join(dir, 'c'), dir])
+  for (const name of ['os-node-wifi.conf', 'ssh/authorized_keys'])
+    assert.equal(statSync(join(dir, name)).mode & 0o777, 0o600, name)
+})
