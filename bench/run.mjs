@@ -49,8 +49,8 @@ const HEAP_BUDGET = {
   into: 40,
   uplink: 1,
 }
-/** memory per id in use, everything a device of a server costs, and the time of a start, at 100,000 ids */
-const ID_GATES = { bytes_per_id: 400, start_ms: 1000 }
+/** memory per id in use, everything a device of a server costs; a start as a multiple of parsing its file; at 100,000 ids */
+const ID_GATES = { bytes_per_id: 400, start_times: 6 }
 /** FULL: text with ids and units; DIFF: 16 + mask + 1 + 5 per reading; HEART: the bare frame */
 const BYTES_BUDGET = { full: n => 50 + 18 * n, diff: n => 17 + Math.ceil(n / 4) + 6 * n, heart: () => 16 }
 
