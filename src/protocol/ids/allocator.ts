@@ -17,7 +17,6 @@ import { type DeviceMeta, deviceKey, metaText } from './devicekey'
 import { FileIdStore } from './id-store'
 import { leasePolicy } from './lease'
 import { LeaseKeeper, RECLAIM_AT_ONCE } from './lease-keeper'
-import { MonotonicTime } from './monotonic-time'
 import { IdRange, UNASSIGNED } from './range'
 import { type IdEntry, type IdRecord, type IdState, ownText } from './state'
 import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './types'
@@ -64,7 +63,8 @@ export class IdAllocator {
     this.#keeper = new LeaseKeeper({
       store: store ?? new FileIdStore(path),
       policy: leasePolicy(policy),
-      time: new MonotonicTime(now, mono),
+      now,
+      mono,
       metricsSink,
       first: this.#range.first,
       maxReleased: Math.max(256, maxReleased),
@@ -132,7 +132,6 @@ export class IdAllocator {
   /** What was offered was taken: those of the ids that are still offered are in use from now on. */
   confirm(ids: readonly number[], pool = false): void {
     const now = this.#keeper.tick()
-    const state = this.#keeper.load()
     const lease_expires_at = now + (pool ? this.#poolLease : this.#keeper.policy.base_lease_seconds)
     for (const id of ids) {
       const entry = this.#offeredEntry(id)
@@ -140,7 +139,7 @@ export class IdAllocator {
       this.#keeper.offered--
       this.#keeper.change({
         set: id,
-        record: { ...state.record(entry), state: 'active', last_seen: now, lease_expires_at },
+        record: { ...entry, state: 'active', last_seen: now, lease_expires_at },
       })
     }
   }
@@ -202,7 +201,7 @@ export class IdAllocator {
     if (entry.state === 'offered') this.#keeper.offered--
     const lease = immediate ? 0 : this.#keeper.meter.effective(now)
     const record: IdRecord = {
-      ...state.record(entry),
+      ...entry,
       state: 'offline',
       offline_since: now,
       lease_expires_at: now + Math.max(0, lease),
@@ -236,9 +235,9 @@ export class IdAllocator {
     if (!entry) return false
     const wasOffered = entry.state === 'offered'
     if (wasOffered) this.#keeper.offered--
-    const lease = wasOffered && entry.key === '' ? this.#poolLease : this.#keeper.policy.base_lease_seconds
+    const lease = wasOffered && entry.device_key === '' ? this.#poolLease : this.#keeper.policy.base_lease_seconds
     // never sooner: an id of a pool is held longer, and a packet under it may come from any sender
-    const end = Math.max(state.leaseEnd(entry), now + lease)
+    const end = Math.max(entry.lease_expires_at, now + lease)
     const noteworthy = entry.state !== 'active' || Math.abs(now - entry.noted) >= this.#touchEvery
     state.heard(entry, now, end, addr ?? undefined)
     if (noteworthy) {
@@ -303,7 +302,7 @@ export class IdAllocator {
 
   /** metrics at which metricsSink threw; they are not sent again */
   get metricsFailures(): number {
-    return this.#keeper.meter.untold
+    return this.#keeper.meter.sinkFailures
   }
 
   /** Writes the checkpoint. Safe to call twice, and without a use before. */
@@ -373,7 +372,7 @@ export class IdAllocator {
     }
     if (entry.state === 'offered' && !offered) this.#keeper.offered--
     const record: IdRecord = {
-      ...state.record(entry),
+      ...entry,
       meta: text,
       state: offered ? 'offered' : 'active',
       offline_since: 0,

@@ -31,7 +31,7 @@ export function recordFrom(value: unknown): IdRecord | null {
 export function changeText(change: IdChange): string {
   if (!('set' in change)) return JSON.stringify(change)
   const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr } = change.record
-  const end = addr === undefined ? '}}' : `,"addr":${JSON.stringify(addr)}}}`
+  const end = addr === undefined || addr === '' ? '}}' : `,"addr":${JSON.stringify(addr)}}}`
   return `{"set":${change.set},"record":{"meta":${meta},"ts":${ts},"last_seen":${last_seen},"lease_expires_at":${lease_expires_at},"device_key":${JSON.stringify(device_key)},"state":"${state}","offline_since":${offline_since}${end}`
 }
 

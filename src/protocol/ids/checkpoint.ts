@@ -7,26 +7,16 @@ import type { Files } from '../../lib/files'
 import { isObject } from '../../lib/objects'
 import { isId, recordFrom } from './change'
 import { JsonScanner } from './jsonscanner'
-import type { IdRecord, IdState } from './state'
+import type { IdEntry, IdState } from './state'
 
 /** ids per piece: some 100 KB, about a millisecond */
 const IDS_AT_ONCE = 400
 
 const inner = (value: unknown, indent: string): string => JSON.stringify(value, null, 2).replaceAll('\n', `\n${indent}`)
 
-function entryText(id: number, { meta, addr, device_key, ...times }: IdRecord): string {
-  const metaText = meta === '{}' ? meta : inner(JSON.parse(meta), '      ')
-  const end = addr === undefined ? '' : `,\n      "addr": ${JSON.stringify(addr)}`
-  return `
-    "${id}": {
-      "meta": ${metaText},
-      "ts": ${times.ts},
-      "last_seen": ${times.last_seen},
-      "lease_expires_at": ${times.lease_expires_at},
-      "device_key": ${JSON.stringify(device_key)},
-      "state": "${times.state}",
-      "offline_since": ${times.offline_since}${end}
-    }`
+function entryText({ id, meta, noted, device_key, state, offline_since, addr, ...times }: IdEntry): string {
+  const record = { meta: JSON.parse(meta), ...times, device_key, state, offline_since, ...(addr && { addr }) }
+  return `\n    "${id}": ${inner(record, '    ')}`
 }
 
 /**
@@ -38,10 +28,10 @@ export function* checkpointPieces(state: IdState): Generator<string, void> {
   let separator = ''
   let count = 0
   // by their keys, so that an id that is freed and handed out again meanwhile does not come twice
-  for (const id of state.entries.keys()) {
+  for (const id of [...state.entries.keys()]) {
     const entry = state.entries.get(id)
     if (!entry) continue
-    text += separator + entryText(id, state.record(entry))
+    text += separator + entryText(entry)
     separator = ','
     if (++count % IDS_AT_ONCE !== 0) continue
     yield text

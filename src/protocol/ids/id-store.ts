@@ -16,7 +16,7 @@ import { type Files, realFiles } from '../../lib/files'
 import { SerialQueue } from '../../lib/serial-queue'
 import { changeFrom, changeText, isId } from './change'
 import { checkpointPieces, readCheckpoint } from './checkpoint'
-import { LineBatch, LineFile } from './linefile'
+import { LineFile, linesOf } from './linefile'
 import type { IdChange, IdState } from './state'
 
 export interface IdStore {
@@ -42,7 +42,9 @@ export class FileIdStore implements IdStore {
   readonly #path: string
   readonly #journal: LineFile
   readonly #files: Files
-  readonly #batch = new LineBatch()
+  /** changes as JSON, and their characters */
+  #batch: string[] = []
+  #batched = 0
   /** lines that a failed write left behind */
   readonly #pending: Buffer[] = []
   #writesSoon = false
@@ -96,9 +98,12 @@ export class FileIdStore implements IdStore {
   }
 
   append(change: IdChange): void {
-    this.#batch.add(changeText(change))
+    const text = changeText(change)
+    this.#batch.push(text)
+    // with what a line adds
+    this.#batched += text.length + 10
     this.#unsynced = true
-    if (this.#batch.used >= BATCH) this.#tryWrite()
+    if (this.#batched >= BATCH) this.#tryWrite()
     else if (!this.#writesSoon) {
       this.#writesSoon = true
       queueMicrotask(() => {
@@ -145,7 +150,7 @@ export class FileIdStore implements IdStore {
     }
     next.take(this.#journal.length)
     // everything appended is in the file now, what could not be written before too
-    this.#batch.take()
+    this.#takeBatch()
     this.#pending.length = 0
     this.#unsynced = false
   }
@@ -235,12 +240,18 @@ export class FileIdStore implements IdStore {
 
   #write(): void {
     if (this.#doubtful) return
-    // a failed write may come again, so its lines need memory of their own
-    if (this.#batch.used > 0) this.#pending.push(Buffer.from(this.#batch.take()))
+    if (this.#batched > 0) this.#pending.push(linesOf(this.#takeBatch()))
     while (this.#pending.length > 0) {
       this.#journal.write(this.#pending[0]!)
       this.#pending.shift()
     }
+  }
+
+  #takeBatch(): string[] {
+    const batch = this.#batch
+    this.#batch = []
+    this.#batched = 0
+    return batch
   }
 
   async #sync(): Promise<void> {

@@ -7,7 +7,6 @@ import { asOsError, type OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import type { IdStore } from './id-store'
 import { LeaseMeter, type LeaseMetrics, type LeasePolicy } from './lease'
-import type { MonotonicTime } from './monotonic-time'
 import { type IdChange, type IdEntry, IdState } from './state'
 
 /** after a start, devices get at least this long to be heard before their lease ends */
@@ -18,11 +17,16 @@ export const RECLAIM_AT_ONCE = 2000
 const CUT_AT_ONCE = 4000
 /** how long read() holds up the event loop at once */
 const SLICE_MS = 12
+/** a clock that runs away from the monotonic one by more than this has jumped */
+const JUMP_SECONDS = 60
 
 interface LeaseKeeperOptions {
   readonly store: IdStore
   readonly policy: LeasePolicy
-  readonly time: MonotonicTime
+  /** UNIX seconds */
+  readonly now: () => number
+  /** milliseconds that never jump; without it no jump is seen */
+  readonly mono: (() => number) | undefined
   readonly metricsSink: ((metrics: LeaseMetrics) => void) | null
   /** lowest id of the range */
   readonly first: number
@@ -47,12 +51,14 @@ export class LeaseKeeper {
   #broken: OsError | null = null
   /** ids that are looked through for offline leases to cut, since the flood began */
   #cutting: Iterator<IdEntry> | null = null
+  /** what the clock said at the last call that the monotonic one did not, in seconds */
+  #ahead: number | null = null
 
   constructor(options: LeaseKeeperOptions) {
     this.#options = options
     this.policy = options.policy
     this.store = options.store
-    this.meter = new LeaseMeter(options.policy, options.time.read().now, options.metricsSink)
+    this.meter = new LeaseMeter(options.policy, options.now(), options.metricsSink)
   }
 
   get loaded(): boolean {
@@ -102,7 +108,7 @@ export class LeaseKeeper {
   }
 
   *#read(): Generator<void, void> {
-    const { first, granted, maxReleased, time, store } = this.#options
+    const { first, granted, maxReleased, now, store } = this.#options
     const state = new IdState({ nextCandidate: first, maxReleased, granted })
     const steps = store.load(state)
     while (!steps.next().done) yield
@@ -111,10 +117,10 @@ export class LeaseKeeper {
     const { last_reclaim_count, last_reclaim_at, total_reclaimed } = { ...metrics, ...state.lease_metrics }
     state.lease_metrics = Object.assign(metrics, { last_reclaim_count, last_reclaim_at, total_reclaimed })
     // no device was heard while this process was down, and the last hearings may not be in the journal
-    const grace = time.read().now + Math.min(this.policy.base_lease_seconds, START_GRACE_SECONDS)
+    const grace = now() + Math.min(this.policy.base_lease_seconds, START_GRACE_SECONDS)
     for (const entry of state.entries.values()) {
       if (entry.state === 'offered') this.offered++
-      else if (entry.state === 'active') state.setLease(entry, Math.max(state.leaseEnd(entry), grace))
+      else if (entry.state === 'active') state.setLease(entry, Math.max(entry.lease_expires_at, grace))
       yield
     }
     this.#state = state
@@ -135,10 +141,9 @@ export class LeaseKeeper {
 
   /** Frees ids whose lease has ended; returns how many. */
   reclaim(now: number, most = Number.POSITIVE_INFINITY): number {
-    const { leases, shift } = this.#state!
     let count = 0
     for (; count < most; count++) {
-      const entry = leases.firstEnded(now - shift)
+      const entry = this.#state!.firstEnded(now)
       if (!entry) break
       const back = entry.state === 'offered'
       this.change(back ? { free: entry.id, back } : { free: entry.id })
@@ -164,16 +169,19 @@ export class LeaseKeeper {
     for (let k = 0; k < CUT_AT_ONCE; k++) {
       const { value: entry } = this.#cutting.next()
       if (!entry) return
-      if (entry.state === 'offline' && state.leaseEnd(entry) > now)
-        this.change({ set: entry.id, record: { ...state.record(entry), lease_expires_at: now } })
+      if (entry.state === 'offline' && entry.lease_expires_at > now)
+        this.change({ set: entry.id, record: { ...entry, lease_expires_at: now } })
     }
   }
 
   /** The time, after moving the leases along when the clock has jumped since the last call. */
   tick(): number {
-    const { now, jump } = this.#options.time.read()
-    if (jump === 0 || !this.#state) return now
-    this.#state.shift += Math.round(jump)
+    const now = this.#options.now()
+    const ahead = now - (this.#options.mono?.() ?? 1000 * now) / 1000
+    const jump = ahead - (this.#ahead ?? ahead)
+    this.#ahead = ahead
+    if (Math.abs(jump) <= JUMP_SECONDS || !this.#state) return now
+    this.#state.moveLeases(Math.round(jump))
     const { granted_until } = this.#state
     if (granted_until > 0) this.change({ grant: [], until: Math.max(1, granted_until + jump), fresh: false })
     return now

@@ -62,7 +62,7 @@ export class LeaseMeter {
   readonly policy: LeasePolicy
   readonly metrics: LeaseMetrics
   /** times the sink threw */
-  untold = 0
+  sinkFailures = 0
   readonly #sink: ((metrics: LeaseMetrics) => void) | null
   /** new devices per second of arrival, oldest first */
   #arrivals: { at: number; count: number }[] = []
@@ -129,7 +129,7 @@ export class LeaseMeter {
       this.#sink?.({ ...this.metrics })
     } catch {
       // who listens must not cost a device its id
-      this.untold++
+      this.sinkFailures++
     }
   }
 }

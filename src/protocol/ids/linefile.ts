@@ -15,36 +15,9 @@ const PREFIX = 9
 
 const hex = (crc: number): string => crc.toString(16).padStart(8, '0')
 
-/** Lines put together, to be written at once. */
-export class LineBatch {
-  #bytes = Buffer.allocUnsafe(1 << 16)
-  #used = 0
-
-  get used(): number {
-    return this.#used
-  }
-
-  add(json: string): void {
-    const most = PREFIX + 3 * json.length + 1
-    if (this.#used + most > this.#bytes.length) {
-      const larger = Buffer.allocUnsafe(2 * (this.#used + most))
-      this.#bytes.copy(larger, 0, 0, this.#used)
-      this.#bytes = larger
-    }
-    const start = this.#used + PREFIX
-    const end = start + this.#bytes.write(json, start)
-    this.#bytes.write(`${hex(crc32c(this.#bytes, start, end))} `, this.#used, 'latin1')
-    this.#bytes[end] = 10
-    this.#used = end + 1
-  }
-
-  /** What was added since the last call; the bytes stay good until the next add. */
-  take(): Buffer {
-    const bytes = this.#bytes.subarray(0, this.#used)
-    this.#used = 0
-    return bytes
-  }
-}
+/** Values as lines of such a file. */
+export const linesOf = (values: readonly string[]): Buffer =>
+  Buffer.from(values.map(json => `${hex(crc32c(Buffer.from(json)))} ${json}\n`).join(''))
 
 export class LineFile {
   readonly path: string

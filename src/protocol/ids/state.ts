@@ -2,8 +2,6 @@
 // function for the live allocator and for recovery, so that both always agree. Pure; nothing here fails.
 
 import type { LeaseMetrics } from './lease'
-import { type Leased, LeaseHeap } from './leaseheap'
-import { Shards } from './shards'
 
 type State = 'active' | 'offline' | 'offered'
 
@@ -14,6 +12,7 @@ export interface IdRecord {
   /** when the id was first given to this device */
   ts: number
   last_seen: number
+  /** 0: never */
   lease_expires_at: number
   device_key: string
   /** 'offered': granted, and its device has neither acknowledged it nor sent a packet under it (X38) */
@@ -23,16 +22,9 @@ export interface IdRecord {
   addr?: string
 }
 
-/** One id in use, in memory. `end` and `due` are UNIX seconds before the clock jumped: see IdState.shift. */
-export interface IdEntry extends Leased {
+/** One id in use, in memory. */
+export interface IdEntry extends IdRecord {
   readonly id: number
-  meta: string
-  key: string
-  addr: string
-  state: State
-  ts: number
-  lastSeen: number
-  offlineSince: number
   /** last_seen of the newest record or touch that went to the journal */
   noted: number
 }
@@ -56,7 +48,7 @@ interface IdStateOptions {
   granted?: boolean
 }
 
-/** memory of an entry, its places in two maps and in the heap, and the heads of its texts */
+/** memory of an entry, its places in two maps, and the heads of its texts */
 const ENTRY_BYTES = 300
 
 /** V8 takes two bytes per character as soon as one is not Latin-1 */
@@ -70,9 +62,12 @@ export function ownText(text: string): string {
 }
 
 export class IdState {
-  readonly #entries = new Shards<number, IdEntry>()
-  readonly #keys = new Shards<string, IdEntry>()
-  readonly leases = new LeaseHeap<IdEntry>()
+  readonly #entries = new Map<number, IdEntry>()
+  readonly #keys = new Map<string, IdEntry>()
+  /** no lease ends sooner, but for those in #ended */
+  #nextEnd = Number.POSITIVE_INFINITY
+  /** leases that had ended when all were looked at, the first last */
+  #ended: IdEntry[] = []
   /** free again, descending: the next one to hand out is the last */
   #released: number[] = []
   readonly #maxReleased: number
@@ -81,8 +76,6 @@ export class IdState {
   readonly granted: boolean
   /** memory of the ids in use, about */
   bytes = 0
-  /** seconds the clock has jumped by since the start: leases in memory do not move with it */
-  shift = 0
   next_candidate: number
   /** granted ids are not handed out from then on, UNIX seconds; 0: no end */
   granted_until = 0
@@ -97,7 +90,7 @@ export class IdState {
     this.#maxReleased = granted ? Number.POSITIVE_INFINITY : maxReleased
   }
 
-  get entries(): Pick<Shards<number, IdEntry>, 'get' | 'has' | 'size' | 'keys' | 'values'> {
+  get entries(): ReadonlyMap<number, IdEntry> {
     return this.#entries
   }
 
@@ -122,37 +115,49 @@ export class IdState {
     return ENTRY_BYTES + textBytes(key) + textBytes(meta) + textBytes(addr)
   }
 
-  record(entry: IdEntry): IdRecord {
-    return {
-      meta: entry.meta,
-      ts: entry.ts,
-      last_seen: entry.lastSeen,
-      lease_expires_at: this.leaseEnd(entry),
-      device_key: entry.key,
-      state: entry.state,
-      offline_since: entry.offlineSince,
-      ...(entry.addr !== '' && { addr: entry.addr }),
+  setLease(entry: IdEntry, end: number): void {
+    entry.lease_expires_at = Math.max(0, end)
+    if (end > 0) this.#nextEnd = Math.min(this.#nextEnd, end)
+  }
+
+  /** The clock has jumped: the leases last as long as before. */
+  moveLeases(seconds: number): void {
+    for (const entry of this.#entries.values())
+      if (entry.lease_expires_at > 0) this.setLease(entry, Math.max(1, entry.lease_expires_at + seconds))
+  }
+
+  /** The id whose lease ended first, to be freed; all leases are looked at when one of them may have ended. */
+  firstEnded(now: number): IdEntry | undefined {
+    for (;;) {
+      const entry = this.#ended.pop() ?? this.#lookForEnded(now)
+      if (!entry) return undefined
+      const { id, lease_expires_at: end } = entry
+      if (end === 0 || this.#entries.get(id) !== entry) continue
+      if (end <= now) return entry
+      this.setLease(entry, end)
     }
   }
 
-  /** UNIX seconds; 0: never */
-  leaseEnd(entry: IdEntry): number {
-    return entry.end === 0 ? 0 : Math.max(1, entry.end + this.shift)
-  }
-
-  setLease(entry: IdEntry, end: number): void {
-    entry.end = end <= 0 ? 0 : end - this.shift || 1
-    this.leases.update(entry)
+  #lookForEnded(now: number): IdEntry | undefined {
+    if (now < this.#nextEnd) return undefined
+    this.#nextEnd = Number.POSITIVE_INFINITY
+    for (const entry of this.#entries.values()) {
+      const { lease_expires_at: end } = entry
+      if (end > 0 && end <= now) this.#ended.push(entry)
+      else if (end > 0) this.#nextEnd = Math.min(this.#nextEnd, end)
+    }
+    this.#ended.sort((a, b) => b.lease_expires_at - a.lease_expires_at)
+    return this.#ended.pop()
   }
 
   /** The device was heard: it is active, and says where it is if `addr` is given. */
   heard(entry: IdEntry, lastSeen: number, leaseEnd: number, addr = entry.addr): void {
     entry.state = 'active'
-    entry.lastSeen = lastSeen
-    entry.offlineSince = 0
+    entry.last_seen = lastSeen
+    entry.offline_since = 0
     this.setLease(entry, leaseEnd)
-    if (addr === entry.addr) return
-    this.bytes += textBytes(addr) - textBytes(entry.addr)
+    if (addr === undefined || addr === entry.addr) return
+    this.bytes += textBytes(addr) - textBytes(entry.addr ?? '')
     entry.addr = ownText(addr)
   }
 
@@ -213,34 +218,31 @@ export class IdState {
   /** A key names one id only: the newest. */
   #put(id: number, record: IdRecord): void {
     this.#remove(id)
-    const { meta, device_key: key, addr = '' } = record
+    const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr } = record
     const entry: IdEntry = {
       id,
       meta,
-      key,
+      ts,
+      last_seen,
+      lease_expires_at,
+      device_key,
+      state,
+      offline_since,
       addr,
-      state: record.state,
-      ts: record.ts,
-      lastSeen: record.last_seen,
-      offlineSince: record.offline_since,
-      noted: record.last_seen,
-      end: 0,
-      due: 0,
-      place: -1,
+      noted: last_seen,
     }
     this.#entries.set(id, entry)
-    if (key !== '') this.#keys.set(key, entry)
-    this.bytes += this.cost(key, meta, addr)
-    this.setLease(entry, record.lease_expires_at)
+    if (device_key !== '') this.#keys.set(device_key, entry)
+    this.bytes += this.cost(device_key, meta, addr)
+    this.setLease(entry, lease_expires_at)
   }
 
   #remove(id: number): boolean {
     const entry = this.#entries.get(id)
     if (!entry) return false
     this.#entries.delete(id)
-    if (this.#keys.get(entry.key) === entry) this.#keys.delete(entry.key)
-    this.leases.remove(entry)
-    this.bytes -= this.cost(entry.key, entry.meta, entry.addr)
+    if (this.#keys.get(entry.device_key) === entry) this.#keys.delete(entry.device_key)
+    this.bytes -= this.cost(entry.device_key, entry.meta, entry.addr)
     return true
   }
 
