@@ -263,7 +263,7 @@ export class RecordEncoder {
       let k = 0
       for (; k < size; k++) {
         const c = text.charCodeAt(k)
-        if (c > 0x7f) break
+        if (c >= 0x80) break
         b[start + k] = c
       }
       if (k === size) {
@@ -274,7 +274,7 @@ export class RecordEncoder {
     }
     const length = Buffer.byteLength(text)
     if (length > 0x7fff) throw tooLarge(`a text of ${length} bytes`)
-    if (!this.#room(length + 2)) return
+    if (!this.#room(length + (length < 0x80 ? 1 : 2))) return
     if (length < 0x80) b[this.#at++] = length
     else {
       b[this.#at++] = 0x80 | (length >>> 8)

@@ -187,8 +187,7 @@ export class FlashLog {
 
   /** Settles when record `seq` is on the medium, at most ack_commit_ms plus one sync later. Rejects when it was lost. */
   committed(seq: number): Promise<void> {
-    const { ledger } = this.#state
-    if (ledger.totals.overflow > 0 && ledger.covers(seq)) {
+    if (this.#state.ledger.covers(seq, ['overflow'])) {
       return Promise.reject(new OsError('DISK_FULL', `record ${seq} was lost before it could be written`))
     }
     return this.#writer.committed(seq)
@@ -274,10 +273,7 @@ export class FlashLog {
       this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: true, version: this.#o.version }),
     )
     this.#closed = true
-    while (this.#tail.pending > 0) {
-      await this.#writer.flush()
-      if (this.#writer.failure) break
-    }
+    await this.#writer.flush()
     const failure = this.#writer.failure
     this.#writer.stop()
     if (!failure) await this.#segments.stopped(this.boot)

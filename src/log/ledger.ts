@@ -58,8 +58,8 @@ export class Ledger {
     }
   }
 
-  covers(seq: number): boolean {
-    return this.#ranges.some(r => r.from <= seq && r.to >= seq)
+  covers(seq: number, reasons: readonly LossReason[] = REASONS): boolean {
+    return this.#ranges.some(r => r.from <= seq && r.to >= seq && reasons.includes(r.reason))
   }
 
   #insert(range: LossRange): void {

@@ -10,6 +10,7 @@ import type { Segment, Segments } from './segments'
 import type { Chunk, Tail } from './tail'
 
 const BLOCK = 64 * 1024
+const NO_BYTES = Buffer.alloc(0)
 
 export interface ReaderSource {
   readonly files: Files
@@ -50,11 +51,11 @@ export class Reader {
   #generation = 0
   /** place in the chunk, or in the segment's file */
   #at = 0
-  #block: Buffer = Buffer.alloc(0)
+  #block: Buffer = NO_BYTES
   #blockAt = 0
   #stepping = false
   /** the record found: its buffer and place */
-  #hit: Buffer = this.#block
+  #hit: Buffer = NO_BYTES
   #hitAt = 0
 
   constructor(source: ReaderSource, fromSeq: number, options: ReaderOptions = {}) {
@@ -152,7 +153,7 @@ export class Reader {
     this.#generation = chunk.generation
     this.#at = 0
     this.#segment = undefined
-    this.#block = Buffer.alloc(0)
+    this.#block = NO_BYTES
   }
 
   #seekChunk(): void {
@@ -198,8 +199,7 @@ export class Reader {
       segment.headerLength = (head && decodeHeader(head)?.length) ?? 0
     }
     this.#at = segment.headerLength
-    this.#block = Buffer.alloc(0)
-    this.#blockAt = this.#at
+    this.#block = NO_BYTES
     return undefined
   }
 

@@ -11,7 +11,7 @@ import { readWitness, type Witness } from './chain-file'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
 import type { LogSettings } from './log-options'
 import { decodeHeader, type Scan, type SegmentSnapshot, scanSegment, segmentBase } from './segment'
-import { onMedium, type Segment } from './segments'
+import { newSegment, onMedium, type Segment } from './segments'
 import { LogState } from './state'
 
 /** Damage found in one segment, to be mended by mend.ts. */
@@ -104,7 +104,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     )
   const segments = names.flatMap(name => {
     const base = segmentBase(name)
-    return base === undefined ? [] : [newSegment(dir, name, base, files.size(join(dir, name)))]
+    return base === undefined ? [] : [newSegment(dir, base, files.size(join(dir, name)))]
   })
   const newest = segments.at(-1)
   const witness = bounds ? witnessOf(files, dir, found) : undefined
@@ -138,7 +138,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
   }
   if (snapshot) {
     state.load(snapshot)
-    describe(found, segments, snapshot, from)
+    describe(found, segments, snapshot)
     if (bounds) compare(files, found, snapshot, bounds)
   }
   const listed = new Map(snapshot?.segments.map(([base, last]) => [base, last]))
@@ -152,7 +152,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
       // it stays as it is, and is looked at again by the next start
       const to = Math.max(segment.base, known ? segment.last : (listed.get(segment.base) ?? 0))
       found.vanished.push({ from: segment.base, to, facts: to - segment.base + 1, created: 0 })
-      Object.assign(segment, { last: segment.base - 1, facts: 0, lastFact: 0 })
+      forget(segment)
       return
     }
     loaded.delete(segment)
@@ -230,7 +230,7 @@ function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot, boun
     if (segment.last < segment.base) continue
     const size = sizes.get(segment.base)
     const sound = (size === undefined || size === segment.size) && headIsSound(files, segment)
-    if (!sound) Object.assign(segment, { last: segment.base - 1, facts: 0, lastFact: 0 })
+    if (!sound) forget(segment)
   }
   // a log at one of its bounds drops its oldest, and a kill may come before the note of it
   const { maxBytes, segmentBytes, maxAgeMs, clock } = bounds
@@ -245,39 +245,27 @@ function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot, boun
 
 function headIsSound(files: Files, { path, base, size }: Segment): boolean {
   try {
-    let bytes = files.readAt(path, 0, Math.min(size, HEAD_BYTES))
-    const length = bytes.length >= 12 ? bytes.readUInt32LE(8) : 0
-    if (length > bytes.length && length <= size) bytes = files.readAt(path, 0, length)
-    return decodeHeader(bytes)?.header.base === base
+    const head = decodeHeader(files.readAt(path, 0, Math.min(size, HEAD_BYTES)))
+    return (head ?? decodeHeader(files.readAt(path, 0, size)))?.header.base === base
   } catch {
     return true // unreadable now: the reader that comes to it tells what is lost
   }
 }
 
-const newSegment = (dir: string, name: string, base: number, size: number): Segment => ({
-  base,
-  name,
-  path: join(dir, name),
-  size,
-  headerLength: 0,
-  last: base - 1,
-  facts: 0,
-  lastFact: 0,
-  created: 0,
-  generation: 0,
-})
+/** Nothing is known of what is in it. */
+function forget(segment: Segment): void {
+  Object.assign(segment, { last: segment.base - 1, facts: 0, lastFact: 0 })
+}
 
 /** Fills in what the newest header knows about older segments, and notices those that are gone. */
-function describe(found: Recovered, segments: readonly Segment[], snapshot: SegmentSnapshot, before: number): void {
+function describe(found: Recovered, segments: readonly Segment[], snapshot: SegmentSnapshot): void {
   const byBase = new Map(segments.map(s => [s.base, s]))
   snapshot.segments.forEach(([base, last, facts, created]) => {
     const segment = byBase.get(base)
     if (!segment) {
       if (last >= base && !found.state.ledger.covers(last))
         found.vanished.push({ from: base, to: last, facts, created })
-    } else if (segments.indexOf(segment) < before) {
-      Object.assign(segment, { last, facts, lastFact: facts > 0 ? last : 0, created })
-    }
+    } else Object.assign(segment, { last, facts, lastFact: facts > 0 ? last : 0, created })
   })
 }
 

@@ -40,6 +40,9 @@ interface SegmentHeader {
   snapshot: SegmentSnapshot
 }
 
+/** a header whose JSON is {} */
+const HEADER_LEAST = SEGMENT_FIXED + 6
+
 export const segmentName = (base: number): string => `${String(base).padStart(16, '0')}.seg`
 
 export const segmentBase = (name: string): number | undefined =>
@@ -72,9 +75,9 @@ export function encodeHeader(header: SegmentHeader): Buffer {
 
 /** The header and its length, or undefined when it is damaged or of another version. */
 export function decodeHeader(b: Buffer): { header: SegmentHeader; length: number } | undefined {
-  if (b.length < SEGMENT_FIXED + 4 || b.toString('latin1', 0, 8) !== MAGIC) return undefined
+  if (b.length < HEADER_LEAST || b.toString('latin1', 0, 8) !== MAGIC) return undefined
   const length = b.readUInt32LE(8)
-  if (length < SEGMENT_FIXED + 4 || length > b.length) return undefined
+  if (length < HEADER_LEAST || length > b.length) return undefined
   if (crc32c(b, 0, length - 4) !== b.readUInt32LE(length - 4)) return undefined
   const header: SegmentHeader = {
     boot: b.readUInt32LE(12),
@@ -142,11 +145,11 @@ export function scanSegment(
   let ended = false
   while (at < b.length && !ended) {
     const length = checkRecord(b, at)
-    const seq = length > 0 ? recordSeq(b, at) : 0
-    if (length > 0 && seq >= limit) {
+    const seq = length === 0 ? Number.NaN : recordSeq(b, at)
+    if (seq >= limit) {
       scan.pieces.push({ offset: at, length: b.length - at, from: 1, to: 0, torn: true })
       ended = true
-    } else if (length > 0 && seq >= expected) {
+    } else if (seq >= expected) {
       visit?.(at, length)
       if (scan.sound.at(-1) === at) scan.sound[scan.sound.length - 1] = at + length
       else scan.sound.push(at, at + length)
@@ -164,7 +167,7 @@ export function scanSegment(
       at += length
     } else {
       const next = findRecord(b, at + 1, expected, Math.min(limit, base + RESERVE))
-      if (next < 0) {
+      if (next === -1) {
         scan.pieces.push(tailPiece(b, at, expected, limit, knownLast))
         ended = true
       } else {
@@ -184,10 +187,10 @@ export function scanSegment(
 
 /** Place of the first sound record at or behind `from` with `low` ≤ seq < `high`, or -1. */
 export function findRecord(b: Buffer, from: number, low: number, high: number): number {
-  for (let at = b.indexOf(MARK, from); at >= 0; at = b.indexOf(MARK, at + 1)) {
+  for (let at = b.indexOf(MARK, from); at !== -1; at = b.indexOf(MARK, at + 1)) {
     if (at + RECORD_OVERHEAD > b.length) return -1
     const seq = recordSeq(b, at)
-    if (seq >= low && seq < high && checkRecord(b, at) > 0) return at
+    if (seq >= low && seq < high && checkRecord(b, at) !== 0) return at
   }
   return -1
 }
@@ -197,7 +200,7 @@ function tailPiece(b: Buffer, offset: number, expected: number, limit: number, k
   const length = b.length - offset
   const zeros = !b.subarray(offset).some(byte => byte !== 0)
   // a header cut off: it is synced before the first record is written, so no record is lost with it
-  if (offset === 0 && (zeros || length < SEGMENT_FIXED + 4 || b.readUInt32LE(8) > length)) {
+  if (offset === 0 && (zeros || length < HEADER_LEAST || b.readUInt32LE(8) > length)) {
     return { offset, length, from: 1, to: 0, torn: true }
   }
   if (knownLast !== undefined) return { offset, length, from: expected, to: knownLast, torn: false }

@@ -25,6 +25,24 @@ export interface Segment {
   generation: number
 }
 
+/** A file of this name as long as nothing is known of what is in it. */
+export function newSegment(dir: string, base: number, size: number): Segment {
+  const name = segmentName(base)
+  const path = join(dir, name)
+  return {
+    base,
+    name,
+    path,
+    size,
+    headerLength: 0,
+    last: base - 1,
+    facts: 0,
+    lastFact: 0,
+    created: 0,
+    generation: 0,
+  }
+}
+
 const BLOCK = 4096
 /** what a file takes on the medium */
 export const onMedium = (size: number): number => Math.ceil(size / BLOCK) * BLOCK
@@ -71,8 +89,8 @@ export class Segments {
     this.seal()
     if (!this.files.exists(this.dir)) this.files.mkdir(this.dir)
     this.#sure()
-    const name = segmentName(base)
-    const path = join(this.dir, name)
+    const segment = { ...newSegment(this.dir, base, header.length), headerLength: header.length, created }
+    const { path } = segment
     const fd = this.files.open(path, 'w')
     try {
       this.#write(fd, header, 0, header.length)
@@ -86,22 +104,10 @@ export class Segments {
     }
     this.#fd = fd
     this.reservedEnd = base + RESERVE
-    const size = header.length
-    this.#active = {
-      base,
-      name,
-      path,
-      size,
-      headerLength: size,
-      last: base - 1,
-      facts: 0,
-      lastFact: 0,
-      created,
-      generation: 0,
-    }
-    this.list.push(this.#active)
-    this.#count(0, size)
-    this.#markSynced(this.#active)
+    this.#active = segment
+    this.list.push(segment)
+    this.#count(0, segment.size)
+    this.#markSynced(segment)
     await this.#witness(header.readUInt32LE(12))
   }
 
@@ -112,8 +118,7 @@ export class Segments {
 
   /** Appends record bytes to the active file; the caller keeps them until sync() has settled. */
   append(bytes: Uint8Array, start: number, end: number, last: number, facts: number, lastFact: number): void {
-    const active = this.#active
-    if (!active) throw new Error('no active segment')
+    const active = this.#active!
     this.#write(this.#fd, bytes, start, end - start)
     this.#count(active.size, active.size + end - start)
     active.size += end - start
@@ -188,10 +193,7 @@ export class Segments {
 
   /** How many facts lie behind `seq`: exact for whole segments, an upper bound inside the one that holds `seq`. */
   factsAfter(seq: number): number {
-    return this.list.reduce((sum, s) => {
-      if (s.lastFact <= seq) return sum
-      return sum + (seq < s.base ? s.facts : Math.min(s.facts, s.lastFact - seq))
-    }, 0)
+    return this.list.reduce((sum, s) => (s.lastFact <= seq ? sum : sum + Math.min(s.facts, s.lastFact - seq)), 0)
   }
 
   /** Bytes of the segments that hold anything behind `seq`. */

@@ -102,7 +102,7 @@ export class Writer {
     this.#onBegin = listener
     return () => {
       this.#wanted = true
-      if (this.#due === Number.POSITIVE_INFINITY) this.#schedule(this.#o.commitIntervalMs)
+      this.#schedule(this.#o.commitIntervalMs)
     }
   }
 

@@ -1,102 +1,17 @@
 // What a log does to its files, and what it says of itself, step by step, beside the record of it in flashlog-trace.txt: every
 // write, sync, rename and removal in its order with its bytes, each status, each loss, each warning.
 import { test } from 'node:test'
-import type { FlashLogOptions } from '../../../src/log'
 import { Trace } from '../../lib/trace'
-import { DIR, factOf, LOCAL, openLog, type Rig, random } from './helpers'
-import { MemFiles, type Operation, systemError } from './memfiles'
+import { DIR, factOf, LOCAL, random } from './helpers'
+import { LONG, type Traced, tracedLog } from './traced'
 
 const trace = new Trace('unit/log/flashlog-trace.txt')
-const { lines, say } = trace
-
-/** Files whose operations are written down, equal ones in a row as one with a count; `fails` makes some fail. */
-class Traced extends MemFiles {
-  fails: (operation: Operation, path: string) => string | undefined = () => undefined
-  #last = ''
-  #times = 0
-  override gate = (operation: Operation, path: string, bytes?: number): void => {
-    const code = this.fails(operation, path)
-    const name = path.slice(DIR.length + 1).replace(`.${process.pid}.`, '.PID.')
-    const entry = `${operation} ${name}${bytes === undefined ? '' : ` ${bytes}`}${code ? ` ${code}` : ''}`
-    if (operation !== 'read' && operation !== 'close') {
-      if (entry !== this.#last) this.done()
-      this.#last = entry
-      this.#times++
-    }
-    if (code) throw systemError(code)
-  }
-  reads = 0
-  readBytes = 0
-  override readAt(path: string, offset: number, length: number): Buffer {
-    this.reads++
-    this.readBytes += length
-    return super.readAt(path, offset, length)
-  }
-  done(): void {
-    if (this.#times > 0) lines.push(`  ${this.#last}${this.#times > 1 ? ` × ${this.#times}` : ''}`)
-    this.#times = 0
-  }
-}
-
-const open = async (files: Traced, options: Omit<Partial<FlashLogOptions>, 'files'> = {}): Promise<Rig> => {
-  const level = (name: string) => (text: string) => say(`  ${name}: ${text}`)
-  const logger = { debug: level('debug'), info: level('info'), warn: level('warn'), error: level('error') }
-  const sizes = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024, version: '1' }
-  const rig = await openLog({ files, ...sizes, logger: logger as never, ...options })
-  files.done()
-  say('opened', { boot: rig.log.boot, clean: rig.log.cleanStop, ...rig.log.status() })
-  return rig
-}
-
-const state = ({ log }: Rig, files: Traced): void => {
-  files.done()
-  say('status', { ...log.status(), waiting: log.pendingBytes })
-  if (log.losses.length > 0) say('losses', log.losses)
-}
-
-const fill = async ({ log, timers }: Rig, from: number, to: number, text: string): Promise<void> => {
-  for (let k = from; k < to; k++) {
-    log.appendFact(factOf(k, text), LOCAL, 'synced')
-    if (k % 16 === 15) await timers.advance(1100)
-  }
-}
-
-/** What readers of every kind get, and what is counted behind some places. */
-const look = ({ log }: Rig, files: Traced): void => {
-  const { first_seq, last_seq } = log.status()
-  const marks = [0, first_seq, Math.floor((first_seq + last_seq) / 2), last_seq]
-  say(
-    'counts',
-    marks.map(seq => [log.factsAfter(seq), log.bytesAfter(seq)]),
-  )
-  say(
-    'starts',
-    [1, 10, 100, 1000].map(facts => log.startOfLast(facts)),
-  )
-  for (const options of [
-    {},
-    { committedOnly: false },
-    { kinds: ['cursor', 'clock', 'boot', 'loss'] as const },
-    { alarms: true },
-    { upTo: marks[2]! },
-    { kinds: ['clock'] as const, most: 7 },
-  ]) {
-    const reader = log.reader(0, options)
-    const seqs: number[] = []
-    for (let record = reader.next(); record; record = reader.next()) seqs.push(record.seq)
-    let sum = 0
-    for (const seq of seqs) sum = (Math.imul(sum, 31) + seq) | 0
-    const { reads, readBytes } = files
-    say(`read ${JSON.stringify(options)}`, [seqs.length, seqs[0], seqs.at(-1), sum, reader.position, reads, readBytes])
-  }
-  files.done()
-}
-
-const LONG = 'x'.repeat(900)
+const { say } = trace
+const { traced, open, state, fill, look } = tracedLog(trace)
 
 test('the files and the words of a log are as written down', async () => {
   say('# one life: commits by time, by size, on request; everything that can be appended')
-  const files = new Traced()
+  const files = traced()
   let rig = await open(files, { isAlarm: fact => fact.tRaw % 7 === 0 })
   rig.log.onCommit(seq => say('  committed', seq))
   let more = 2
@@ -157,7 +72,7 @@ test('the files and the words of a log are as written down', async () => {
   look(rig, files)
 
   say('# a kill, and a tail that is torn')
-  let left = Object.assign(new Traced(), { files: rig.files.copy().files })
+  let left = traced(rig.files)
   const newest = left.segments(DIR).at(-1)!
   left.truncate(`${DIR}/${newest}`, left.size(`${DIR}/${newest}`) - 5)
   left.done()
@@ -185,7 +100,7 @@ test('the files and the words of a log are as written down', async () => {
   for (const at of [1, names.length - 2])
     for (const [what, harm] of Object.entries(damages)) {
       say(`# ${what}, file ${at}`)
-      left = Object.assign(new Traced(), { files: whole.copy().files })
+      left = traced(whole)
       const path = `${DIR}/${names[at]}`
       const data = left.files.get(path)!.data
       left.files.set(path, { data: Buffer.from(data), durable: Buffer.from(data) })
@@ -200,7 +115,7 @@ test('the files and the words of a log are as written down', async () => {
       say('left', left.list(DIR).length)
     }
   say('# damage under a reader')
-  left = Object.assign(new Traced(), { files: whole.copy().files })
+  left = traced(whole)
   rig = await open(left)
   left.files.get(`${DIR}/${names[2]}`)!.data[9000]! ^= 1
   look(rig, left)
@@ -209,14 +124,14 @@ test('the files and the words of a log are as written down', async () => {
   await rig.log.close()
   left.done()
   say('# chain.json damaged')
-  left = Object.assign(new Traced(), { files: whole.copy().files })
+  left = traced(whole)
   for (const name of left.list(DIR).filter(name => name.endsWith('.json')))
     left.files.set(`${DIR}/${name}`, { data: Buffer.from('{'), durable: Buffer.from('{') })
   rig = await open(left)
   state(rig, left)
 
   say('# a disk that is full, then slow, then well; RAM is bounded meanwhile')
-  const full = new Traced()
+  const full = traced()
   rig = await open(full, { bufferBytes: 64 * 1024, commitBytes: 8 * 1024 })
   await fill(rig, 0, 20, LONG)
   full.fails = operation => (operation === 'write' || operation === 'open' ? 'ENOSPC' : undefined)
@@ -241,7 +156,7 @@ test('the files and the words of a log are as written down', async () => {
   full.done()
 
   say('# refuse: nothing goes that a cursor has not passed')
-  const strict = new Traced()
+  const strict = traced()
   rig = await open(strict, { whenFull: 'refuse' })
   rig.log.appendCursor('up', 1)
   const next = random(3)
@@ -261,7 +176,7 @@ test('the files and the words of a log are as written down', async () => {
   strict.done()
 
   say('# files larger than what a reader takes at once, records from 60 bytes to as large as may be, commits by size')
-  const large = new Traced()
+  const large = traced()
   const sizes = { maxBytes: 4 << 20, segmentBytes: 512 * 1024, commitBytes: 3 * 85 }
   rig = await open(large, sizes)
   for (let k = 0; k < 6; k++) rig.log.appendFact(factOf(k), LOCAL)
@@ -276,7 +191,7 @@ test('the files and the words of a log are as written down', async () => {
   }
   state(rig, large)
   look(rig, large)
-  let again = Object.assign(new Traced(), { files: rig.files.copy().files })
+  let again = traced(rig.files)
   rig = await open(again, sizes)
   look(rig, again)
   for (let k = 0; k < 40; k++) {
@@ -286,7 +201,7 @@ test('the files and the words of a log are as written down', async () => {
     say('from somewhere', [...found, again.reads, again.readBytes])
   }
   for (const part of [0.2, 0.5, 0.8]) {
-    const copy = Object.assign(new Traced(), { files: again.copy().files })
+    const copy = traced(again)
     for (const name of copy.segments(DIR).slice(0, 3)) {
       const { data } = copy.files.get(`${DIR}/${name}`)!
       data[Math.floor(data.length * part)]! ^= 0x10
@@ -298,7 +213,7 @@ test('the files and the words of a log are as written down', async () => {
     await damaged.log.close()
     copy.done()
   }
-  again = Object.assign(new Traced(), { files: again.copy().files })
+  again = traced(again)
   await (await open(again, sizes)).log.close()
   again.done()
 

@@ -1,0 +1,148 @@
+// What a log does when the disk refuses one operation at a bad moment, and at the exact edge of its times and sizes, beside the record
+// of it in flashlog-faults-trace.txt.
+import { test } from 'node:test'
+import { verify } from '../../../src/log'
+import { Trace } from '../../lib/trace'
+import { DIR, factOf, LOCAL, settle } from './helpers'
+import type { Operation } from './memfiles'
+import { LONG, type Traced, tracedLog } from './traced'
+
+const trace = new Trace('unit/log/flashlog-faults-trace.txt')
+const { say } = trace
+const { traced, open, state, fill, look } = tracedLog(trace)
+
+/** The operation fails once, the time that `nth` others of its kind have passed. */
+const failOnce = (files: Traced, operation: Operation, nth = 0, part = /./): void => {
+  let left = nth
+  files.fails = (now, path) => {
+    if (now !== operation || !part.test(path) || left-- !== 0) return undefined
+    return 'EIO'
+  }
+}
+
+test('one refused operation, and times and sizes at their edge, are as written down', async () => {
+  for (const operation of ['write', 'sync', 'open', 'syncDir', 'rename', 'truncate', 'remove'] as const)
+    for (const nth of [0, 1, 2]) {
+      say(`# ${operation} ${nth} fails once`)
+      const files = traced()
+      files.tear = 0.5
+      const rig = await open(files, { commitIntervalMs: 500 })
+      await fill(rig, 0, 33, LONG)
+      failOnce(files, operation, nth)
+      for (let k = 33; k < 75; k++) {
+        rig.log.appendFact(factOf(k, LONG), LOCAL)
+        if (k % 3 === 0) await rig.timers.advance(30)
+        if (k % 8 === 0) await rig.timers.advance(600)
+      }
+      state(rig, files)
+      await rig.timers.advance(7000)
+      state(rig, files)
+      look(rig, files)
+      await rig.log.close().catch(error => say('close', error.message))
+      files.done()
+      say('verify', verify(DIR, files))
+    }
+
+  say('# the first records of a new segment cannot be written')
+  let files = traced()
+  let rig = await open(files)
+  await fill(rig, 0, 33, LONG)
+  let made = false
+  files.fails = (operation, path) => {
+    if (operation === 'syncDir' && path === DIR) made = true
+    else if (operation === 'write' && made && path.endsWith('.seg')) return 'ENOSPC'
+    return undefined
+  }
+  await fill(rig, 33, 48, LONG)
+  await rig.timers.advance(1000)
+  state(rig, files)
+  files.fails = () => undefined
+  await rig.timers.advance(6000)
+  state(rig, files)
+  look(rig, files)
+
+  say('# RAM overflows twice: each time is said')
+  files = traced()
+  rig = await open(files, { bufferBytes: 32 * 1024, commitBytes: 8 * 1024 })
+  for (let round = 0; round < 2; round++) {
+    files.fails = operation => (operation === 'write' || operation === 'open' ? 'ENOSPC' : undefined)
+    await fill(rig, 100 * round, 100 * round + 90, LONG)
+    state(rig, files)
+    files.fails = () => undefined
+    await rig.timers.advance(6000)
+    state(rig, files)
+  }
+  const { last_seq } = rig.log.status()
+  for (const seq of [1, 3, 30, last_seq])
+    say(
+      `committed ${seq}`,
+      await rig.log.committed(seq).then(
+        () => true,
+        error => error.message,
+      ),
+    )
+
+  say('# a reader in a segment that goes')
+  files = traced()
+  rig = await open(files)
+  await fill(rig, 0, 60, LONG)
+  const reader = rig.log.reader(0)
+  say('first', [reader.next()?.seq, reader.position])
+  await fill(rig, 60, 480, LONG)
+  say('oldest', rig.log.status().first_seq)
+  say('then', [reader.next()?.seq, reader.position])
+
+  say('# damage that cannot be mended')
+  for (const operation of ['rename', 'mkdir', 'write'] as const) {
+    const left = traced(rig.files)
+    const damaged = await open(left)
+    left.files.get(`${DIR}/${left.segments(DIR)[1]}`)!.data[9000]! ^= 1
+    failOnce(left, operation, 0, /damaged/)
+    look(damaged, left)
+    await damaged.timers.advance(2000)
+    state(damaged, left)
+    left.done()
+    say('verify', verify(DIR, left))
+  }
+  for (const at of [8, 60, 20_000]) {
+    const left = traced(rig.files)
+    const newest = left.segments(DIR).at(-2)!
+    left.files.get(`${DIR}/${newest}`)!.data[at]! ^= 1
+    say(`verify with a flaw at ${at}`, verify(DIR, left))
+    left.truncate(`${DIR}/${left.segments(DIR).at(-1)}`, at)
+    say('and the last cut off there', verify(DIR, left))
+    left.done()
+  }
+
+  say('# exactly commit_bytes, exactly 20 ms after the last write, exactly the interval')
+  files = traced()
+  rig = await open(files)
+  const before = rig.log.pendingBytes
+  rig.log.appendFact(factOf(1), LOCAL)
+  const size = rig.log.pendingBytes - before
+  await rig.log.close()
+  for (const count of [3, 4]) {
+    files = traced()
+    rig = await open(files, { commitBytes: 4 * size })
+    for (let k = 0; k < count; k++) rig.log.appendFact(factOf(k), LOCAL)
+    await rig.timers.advance(0)
+    state(rig, files)
+  }
+  await rig.timers.advance(5000)
+  for (const ms of [1, 19, 20, 21]) {
+    rig.log.appendFact(factOf(1), LOCAL)
+    await settle()
+    rig.clock.advance(ms)
+    say(`${ms} ms`)
+    rig.log.appendFact(factOf(1), LOCAL)
+    await settle()
+    state(rig, files)
+    await rig.timers.advance(5000)
+  }
+  for (const ms of [999, 1]) {
+    rig.log.appendCursor('up', 1 + ms)
+    await rig.timers.advance(ms)
+    state(rig, files)
+  }
+  trace.compare()
+})
