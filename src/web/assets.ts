@@ -20,7 +20,7 @@ const icon =
   '<path d="M5 18h5l3-9 5 15 4-10 2 4h3" fill="none" stroke="#fff" stroke-width="2.6" stroke-linecap="round" ' +
   'stroke-linejoin="round"/></svg>'
 
-const etagOf = (text: string): string => `"${createHash('sha256').update(text).digest('base64url').slice(0, 22)}"`
+const etagOf = (text: string): string => `"${createHash('sha256').update(text).digest('base64url')}"`
 
 const asset = (type: string, body: string): Asset => ({ type, body, etag: etagOf(body) })
 

@@ -35,7 +35,6 @@ interface Stream {
   readonly jobs: Map<string, Job>
   /** units=display */
   readonly display: boolean
-  dropped: number
   cancelFlush: (() => void) | undefined
   close(): void
 }
@@ -83,7 +82,6 @@ export class EventStreams {
       links: new Set(),
       jobs: new Map(),
       display: wantsDisplay(call.query),
-      dropped: 0,
       cancelFlush: undefined,
       close: () => res.end(),
     }

@@ -53,10 +53,9 @@ export interface WebServerOptions {
 export class WebServer {
   readonly #context: WebContext
   readonly #options: Required<WebServerOptions>
-  #server: Server | null = null
-  #connections: Connections | null = null
+  /** from start to stop; `since`: clock.mono() */
+  #life: { readonly server: Server; readonly connections: Connections; readonly since: number } | null = null
   readonly #turns = new SerialQueue()
-  #since = 0
   #encrypted = false
   /** set in whatever a request has begun */
   readonly #inRequest = new AsyncLocalStorage<true>()
@@ -83,12 +82,12 @@ export class WebServer {
   }
 
   get running(): boolean {
-    return this.#server !== null
+    return this.#life !== null
   }
 
   /** the port in use, also when 0 was asked for */
   get port(): number {
-    const address = this.#server?.address() as AddressInfo | null | undefined
+    const address = this.#life?.server.address() as AddressInfo | null | undefined
     return address?.port ?? this.#options.port
   }
 
@@ -100,16 +99,17 @@ export class WebServer {
   /** What it tells of itself. */
   facts(): ServiceFacts {
     const { host, clock } = this.#options
+    const life = this.#life
     return {
-      uptimeS: this.#server ? Math.floor((clock.mono() - this.#since) / 1000) : 0,
+      uptimeS: life ? Math.floor((clock.mono() - life.since) / 1000) : 0,
       host,
       port: this.port,
       now: clock.wall(),
       http: {
         ...this.#answers,
-        connections: this.#connections?.size ?? 0,
-        dropped_connections: this.#connections?.dropped ?? 0,
-        cut_connections: this.#connections?.cut ?? 0,
+        connections: life?.connections.size ?? 0,
+        dropped_connections: life?.connections.dropped ?? 0,
+        cut_connections: life?.connections.cut ?? 0,
         event_streams: this.#streams.size,
         sessions: this.#sessions.size,
       },
@@ -136,7 +136,7 @@ export class WebServer {
   }
 
   async #start(): Promise<void> {
-    if (this.#server) return
+    if (this.#life) return
     const { host, port, maxConnections, slowClientMs, stallMs, clock } = this.#options
     if (!this.#context.auth.enabled() && !isLoopback(host)) {
       throw new OsError('CONFIG_INVALID', `without auth the web server listens on 127.0.0.1 only, not on ${host}`, {
@@ -174,21 +174,19 @@ export class WebServer {
     server.on('request', (req, res) => connections.enter(req, res, () => handle(req, res)))
     await listen(server, host === 'localhost' ? '127.0.0.1' : host, port)
     server.on('error', error => this.#context.logger.error(`web server: ${asOsError(error).message}`))
-    this.#server = server
-    this.#connections = connections
-    this.#since = clock.mono()
+    this.#life = { server, connections, since: clock.mono() }
     this.#context.logger.info(`web page on ${this.url}`)
   }
 
   async #stop(requested: boolean): Promise<void> {
-    const server = this.#server
-    if (!server) return
-    this.#server = null
+    if (!this.#life) return
+    const { server, connections } = this.#life
+    this.#life = null
     const closed = new Promise<void>(resolve => {
       server.close(() => resolve())
     })
     this.#streams.closeAll()
-    this.#connections?.closeIdle()
+    connections.closeIdle()
     const cut = setTimeout(() => server.closeAllConnections(), STOP_GRACE_MS)
     const ended = closed.then(() => clearTimeout(cut))
     if (!requested) await ended

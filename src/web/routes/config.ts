@@ -56,7 +56,7 @@ function keysIn(body: Body): string[] {
 }
 
 const updatedKeys = ({ updates }: Body): string[] =>
-  Array.isArray(updates) ? updates.flatMap(item => (typeof item?.key === 'string' ? [item.key as string] : [])) : []
+  (updates as { key?: unknown }[]).flatMap(item => (typeof item?.key === 'string' ? [item.key] : []))
 
 /** Each on its own: what can be written is, the rest is reported. */
 async function options({ context, body }: Call<{ updates: unknown[] }>): Promise<object> {

@@ -104,6 +104,20 @@ test('S4: wrong tokens of one address take longer and longer, up to two seconds,
   assert.equal(clock.mono() - before, 0)
 })
 
+test('S4: an address without a wrong token for more than five minutes starts anew', async () => {
+  const waits: number[] = []
+  for (const rest of [299_999, 300_000, 300_001]) {
+    const { gate, clock } = rig()
+    for (let k = 0; k < 6; k++) await gate.check('wrong', '192.0.2.1')
+    clock.advance(rest)
+    await gate.check('wrong', '192.0.2.1')
+    const before = clock.mono()
+    await gate.check('wrong', '192.0.2.1')
+    waits.push(clock.mono() - before)
+  }
+  assert.deepEqual(waits, [800, 800, 0])
+})
+
 test('S4: wrong tokens of many addresses are slowed together', async () => {
   const { gate, clock } = rig()
   for (let k = 0; k < 100; k++) await gate.check('wrong', `192.0.2.${k}`)
