@@ -1,4 +1,4 @@
-// What a server bounds, counts and remembers, and how it stops, beside bounds-trace.txt: its time-outs and limits, what is left
+// What a server bounds, counts and remembers, and how it stops, beside server-bounds-trace.txt: its time-outs and limits, what is left
 // after a stop, files and refusals byte by byte, who is let in while the token cannot be read, dashboards.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { EventEmitter } from 'node:events'
@@ -20,7 +20,7 @@ import { ManualClock } from '../../lib/manual'
 import { Trace } from '../../lib/trace'
 import { fakeContext, raw, status, TOKEN } from './helper'
 
-const trace = new Trace('unit/web/bounds-trace.txt')
+const trace = new Trace('unit/web/server-bounds-trace.txt')
 after(() => trace.compare())
 
 const tick = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
