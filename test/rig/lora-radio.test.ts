@@ -6,7 +6,6 @@ import { createLora } from '../../drivers/lora/index'
 import { frequencyWord } from '../../drivers/lora/modem'
 import { systemClock } from '../../src/lib/clock'
 import { silentLogger } from '../../src/lib/logger'
-import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { Medium, PacketOrigin } from '../../src/links/contracts'
 import { until } from '../lib/gateway'
 import { inTheRig } from '../lib/rig'
@@ -229,13 +228,10 @@ inTheRig(() => {
     }))
 
   test('R18: over three hours the air log of the chip has no hour over the duty cycle, a restart in between', async () => {
-    const SPEED = 5
+    // real time with leaps between packets: a clock that ran faster would leave the driver's deadlines too little on a busy machine
     let leapt = 0
-    const [mono, wall] = [systemClock.mono(), systemClock.wall()]
-    const passed = (): number => (systemClock.mono() - mono) * SPEED + leapt
-    const clock = { mono: () => mono + passed(), wall: () => wall + passed() }
-    const timers: Timers = { after: (ms, run) => systemTimers.after(ms / SPEED, run) }
-    const more = { hardware: realHardware(systemClock), timers }
+    const clock = { mono: () => systemClock.mono() + leapt, wall: () => systemClock.wall() + leapt }
+    const more = { hardware: realHardware(systemClock) }
     const dataDir = '/run/duty'
     const open = async (): Promise<Station> => {
       const options = { ...near.wiring, region: 'EU868', frequency_hz: 864_000_000, check_interval_ms: 500 }
@@ -246,7 +242,6 @@ inTheRig(() => {
       await a.open()
       return a
     }
-    await near.command(`speed ${SPEED}`)
     const before = near.sent().length
     let a = await open()
     let refusals = 0
@@ -268,7 +263,6 @@ inTheRig(() => {
       await near.command('jump 300000')
     }
     await a.medium.close()
-    await near.command('speed 1')
     const sent = near.sent().slice(before)
     assert.ok(sent.length > 20, `${sent.length} packets`)
     const total = (end: number): number =>

@@ -48,7 +48,12 @@ function timeless(): Buffer {
 /** Starts the same gateway again and again: its clock is set to `wall` each time. */
 function machine(t: TestContext) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-restart-'))
-  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const started: Gateway[] = []
+  // also where an assertion failed: a gateway that runs keeps the process alive
+  t.after(async () => {
+    for (const gateway of started) await gateway.stop()
+    rmSync(dir, { recursive: true, force: true })
+  })
   writeFileSync(
     join(dir, 'Config.json'),
     JSON.stringify({ device_id: 'GW', assigned_id: 5, storage: { sql: { enabled: false } } }),
@@ -75,6 +80,7 @@ function machine(t: TestContext) {
       role: 'serve',
       clock,
     })
+    started.push(gateway)
     await gateway.start()
     const replies: Buffer[] = []
     const origin = {
