@@ -260,9 +260,7 @@ export class Writer {
   /** Syncs the active segment: what was written before the call is on the medium then. */
   async #sync(): Promise<void> {
     const reached: [Chunk, number][] = []
-    for (let chunk = this.#tail.head; chunk; chunk = chunk.next) {
-      if (chunk.written > chunk.synced) reached.push([chunk, chunk.written])
-    }
+    for (let chunk = this.#tail.head; chunk; chunk = chunk.next) reached.push([chunk, chunk.written])
     await this.#segments.sync()
     for (const [chunk, written] of reached) {
       this.#tail.pending -= written - chunk.synced

@@ -37,7 +37,7 @@ export function encodeInteger(n: number | bigint): string {
     let left = wrapped < 0n ? -wrapped : wrapped
     let text = ''
     for (; left > 0n; left /= 62n) text = ALPHABET[Number(left % 62n)] + text
-    return wrapped < 0n ? '-' + text : text
+    return wrapped > 0n ? text : '-' + text
   }
   if (n === 0) return '0'
   let left = Math.abs(n)
@@ -47,7 +47,7 @@ export function encodeInteger(n: number | bigint): string {
     text = ALPHABET[left - q * 62] + text
     left = q
   }
-  return n < 0 ? '-' + text : text
+  return n > 0 ? text : '-' + text
 }
 
 /** Value to text. What is no finite number becomes "0". Strings are read as Python's float() reads them. */

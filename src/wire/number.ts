@@ -12,8 +12,8 @@ export function pyFloat(value: unknown): number | undefined {
   if (FLOAT.test(value)) return Number(value.replaceAll('_', ''))
   const special = SPECIAL.exec(value)
   if (!special) return undefined
-  const sign = special[1] === '-' ? -1 : 1
-  return special[2]!.toLowerCase() === 'nan' ? Number.NaN : sign * Number.POSITIVE_INFINITY
+  if (special[2]!.toLowerCase() === 'nan') return Number.NaN
+  return special[1] === '-' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
 }
 
 /** Where the digits at the end of a text begin. A loop: the expression `\d*$` takes quadratic time to find out. */

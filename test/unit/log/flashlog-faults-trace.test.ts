@@ -92,6 +92,56 @@ test('one refused operation, and times and sizes at their edge, are as written d
   say('oldest', rig.log.status().first_seq)
   say('then', [reader.next()?.seq, reader.position])
 
+  say(
+    '# a reader at work while its segment is mended, in a file larger than a block; and one whose file cannot be read',
+  )
+  files = traced()
+  const wide = { maxBytes: 4 << 20, segmentBytes: 512 * 1024 }
+  let big = await open(files, wide)
+  await fill(big, 0, 300, LONG)
+  await big.log.close()
+  for (const fails of [undefined, 'EIO'] as const) {
+    const left = traced(files)
+    const after = await open(left, wide)
+    const slow = after.log.reader(0)
+    say('at first', [slow.next()?.seq, slow.next()?.seq])
+    const [name] = left.segments(DIR)
+    left.files.get(`${DIR}/${name}`)!.data.fill(7, 9000, 20_000)
+    let once = fails
+    left.fails = (operation, path) => {
+      if (operation !== 'read' || !path.endsWith('.seg')) return undefined
+      const code = once
+      once = undefined
+      return code
+    }
+    look(after, left)
+    await after.timers.advance(2000)
+    const seqs: (number | undefined)[] = []
+    for (let record = slow.next(); record; record = slow.next()) seqs.push(record.seq)
+    say('then', [seqs.length, seqs[0], seqs.at(-1), slow.position])
+    state(after, left)
+  }
+
+  say('# the end of a range lies in a gap between two files')
+  files = traced()
+  big = await open(files)
+  await fill(big, 0, 20, '')
+  for (let life = 0; life < 2; life++) {
+    big = await open(traced(files))
+    await fill(big, 20, 40, '')
+    await big.log.close()
+    files = big.files as Traced
+    files.done()
+  }
+  big = await open(files)
+  for (const upTo of [20, 21, 22, 1000, 2 ** 24 + 10])
+    for (const kinds of [['fact'], ['boot']] as const) {
+      const some = big.log.reader(0, { upTo, kinds })
+      let count = 0
+      while (some.next()) count++
+      say(`up to ${upTo}`, [kinds, count, some.position])
+    }
+
   say('# damage that cannot be mended')
   for (const operation of ['rename', 'mkdir', 'write'] as const) {
     const left = traced(rig.files)

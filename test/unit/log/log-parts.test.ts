@@ -4,7 +4,9 @@ import { test } from 'node:test'
 import { verify } from '../../../src/log'
 import { readWitness, removeWitness, writeWitness } from '../../../src/log/chain-file'
 import { exportFacts, exportRow } from '../../../src/log/export'
-import { segmentBase } from '../../../src/log/segment'
+import { noLosses } from '../../../src/log/ledger'
+import { encodeHeader, segmentBase } from '../../../src/log/segment'
+import { Segments } from '../../../src/log/segments'
 import { LogState } from '../../../src/log/state'
 import { Tail } from '../../../src/log/tail'
 import { DIR, factOf, LOCAL, openLog } from './helpers'
@@ -172,4 +174,19 @@ test('verify names what a folder without segments has lost, by its chain.json', 
   for (const name of files.segments(DIR)) files.remove(`${DIR}/${name}`)
   const found = verify(DIR, files)
   assert.deepEqual([found.ok, found.damaged], [false, last! - first + 1])
+})
+
+test('a new segment reserves 2 ** 24 numbers from its first one on', async () => {
+  const segments = new Segments(new MemFiles(), '/log')
+  assert.equal(segments.reservedEnd, Number.POSITIVE_INFINITY)
+  const header = {
+    boot: 1,
+    previousLast: 0,
+    created: 0,
+    snapshot: { cursors: {}, totals: noLosses(), ranges: [], segments: [] },
+  }
+  for (const base of [1, 40]) {
+    await segments.roll(base, 0, encodeHeader({ ...header, base }))
+    assert.equal(segments.reservedEnd, base + 2 ** 24)
+  }
 })

@@ -42,6 +42,11 @@ export class MemFiles implements Files {
   #fd = 3
   #syncing = 0
 
+  /** files that are not closed */
+  get opened(): number {
+    return this.#open.size
+  }
+
   #pass(operation: Operation, path: string, bytes?: number): void {
     if (operation !== 'read' && operation !== 'close') this.operations++
     this.gate(operation, path, bytes)

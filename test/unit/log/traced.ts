@@ -51,7 +51,7 @@ export function tracedLog({ lines, say }: Trace) {
 
   const state = ({ log }: Rig, files: Traced): void => {
     files.done()
-    say('status', { ...log.status(), waiting: log.pendingBytes })
+    say('status', { ...log.status(), waiting: log.pendingBytes, opened: files.opened })
     if (log.losses.length > 0) say('losses', log.losses)
   }
 
