@@ -1,6 +1,7 @@
-// Record → bytes in a caller-owned buffer. The hot path of intake and receive: no allocation per record, ASCII strings
-// are copied by a loop (faster than Buffer.write below about 20 characters). A record that does not fit returns 0 and
-// has written nothing that counts; the caller gives it a larger or an emptier buffer.
+// Record → bytes in a caller-owned buffer: at() says where and when, the next call writes one record there and returns its
+// length. The hot path of intake and receive: no allocation per record, ASCII strings are copied by a loop (faster than
+// Buffer.write below about 20 characters). A record that does not fit returns 0 and has written nothing that counts; the
+// caller gives it a larger or an emptier buffer.
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { crc32c } from '../wire/crc'
@@ -46,26 +47,34 @@ const MEDIUM_CODES = new Map(MEDIA.map((name, code) => [name, code]))
 export class RecordEncoder {
   readonly boot: number
   #b: Buffer = Buffer.alloc(0)
+  #start = 0
   #at = 0
   #limit = 0
+  #seq = 0
+  #monoMs = 0
+  #wallMs = 0
+  #quality: TimeQuality = 'unknown'
   #full = false
 
   constructor(boot: number) {
     this.boot = boot
   }
 
-  /** Writes one fact at `at` of `into`; returns the record's length, or 0 when it does not fit. */
-  fact(
-    into: Buffer,
-    at: number,
-    seq: number,
-    monoMs: number,
-    wallMs: number,
-    fact: Fact,
-    link: LinkMetadata,
-    quality: TimeQuality,
-    alarm = false,
-  ): number {
+  /** The next record begins at `at` of `into`. */
+  at(into: Buffer, at: number, seq: number, monoMs: number, wallMs: number, quality: TimeQuality): this {
+    this.#b = into
+    this.#start = at
+    this.#at = at + RECORD_HEADER
+    this.#limit = into.length - 4
+    this.#full = this.#at > this.#limit
+    this.#seq = seq
+    this.#monoMs = monoMs
+    this.#wallMs = wallMs
+    this.#quality = quality
+    return this
+  }
+
+  fact(fact: Fact, link: LinkMetadata, alarm = false): number {
     const medium = MEDIUM_CODES.get(link.medium) ?? MEDIUM_NAMED
     let flags = 0
     if (link.rssi !== undefined) flags |= FLAG_RSSI
@@ -77,7 +86,6 @@ export class RecordEncoder {
     if (link.frame !== undefined) flags |= FLAG_FRAME
     const marks = (link.future ? MARK_FUTURE : 0) | (link.template_rebuilt ? MARK_REBUILT : 0)
     if (marks !== 0) flags |= FLAG_MARKS
-    if (!this.#begin(into, at)) return 0
     if (medium === MEDIUM_NAMED) this.#text(link.medium)
     this.#u32(fact.aid)
     this.#f64(fact.tRaw)
@@ -120,59 +128,28 @@ export class RecordEncoder {
       }
     }
     if (marks !== 0) this.#u8(marks)
-    return this.#end(at, seq, KIND_FACT, flags, monoMs, wallMs, quality, medium)
+    return this.#end(KIND_FACT, flags, medium)
   }
 
-  bootRecord(
-    into: Buffer,
-    at: number,
-    seq: number,
-    monoMs: number,
-    wallMs: number,
-    q: TimeQuality,
-    i: BootInfo,
-  ): number {
-    if (!this.#begin(into, at)) return 0
-    this.#text(i.version)
-    return this.#end(at, seq, KIND_BOOT, i.stop ? FLAG_STOP : 0, monoMs, wallMs, q, 0)
+  bootRecord({ version, stop }: BootInfo): number {
+    this.#text(version)
+    return this.#end(KIND_BOOT, stop ? FLAG_STOP : 0)
   }
 
-  clock(into: Buffer, at: number, seq: number, monoMs: number, wallMs: number, q: TimeQuality, c: ClockChange): number {
-    if (!this.#begin(into, at)) return 0
+  clock(c: ClockChange): number {
     this.#f64(c.trueWallMs)
     this.#f64(c.offsetMs)
     this.#text(c.source)
-    return this.#end(at, seq, KIND_CLOCK, 0, monoMs, wallMs, q, 0)
+    return this.#end(KIND_CLOCK)
   }
 
-  cursor(
-    into: Buffer,
-    at: number,
-    seq: number,
-    monoMs: number,
-    wallMs: number,
-    q: TimeQuality,
-    name: string,
-    position: number,
-    counter = false,
-  ): number {
-    if (!this.#begin(into, at)) return 0
+  cursor(name: string, position: number, counter = false): number {
     this.#text(name)
     this.#u64(position)
-    return this.#end(at, seq, KIND_CURSOR, counter ? FLAG_COUNTER : 0, monoMs, wallMs, q, 0)
+    return this.#end(KIND_CURSOR, counter ? FLAG_COUNTER : 0)
   }
 
-  loss(
-    into: Buffer,
-    at: number,
-    seq: number,
-    monoMs: number,
-    wallMs: number,
-    q: TimeQuality,
-    totals: LossTotals,
-    ranges: readonly LossRange[],
-  ): number {
-    if (!this.#begin(into, at)) return 0
+  loss(totals: LossTotals, ranges: readonly LossRange[]): number {
     for (const reason of REASONS) this.#u64(totals[reason])
     this.#u16(ranges.length)
     for (const range of ranges) {
@@ -181,45 +158,29 @@ export class RecordEncoder {
       this.#u64(range.to)
       this.#u32(range.records)
     }
-    return this.#end(at, seq, KIND_LOSS, 0, monoMs, wallMs, q, 0)
+    return this.#end(KIND_LOSS)
   }
 
-  #begin(into: Buffer, at: number): boolean {
-    this.#b = into
-    this.#at = at + RECORD_HEADER
-    this.#limit = into.length - 4
-    this.#full = this.#at > this.#limit
-    return !this.#full
-  }
-
-  #end(
-    start: number,
-    seq: number,
-    kind: number,
-    flags: number,
-    monoMs: number,
-    wallMs: number,
-    quality: TimeQuality,
-    medium: number,
-  ): number {
+  #end(kind: number, flags = 0, medium = 0): number {
     if (this.#full) return 0
     const b = this.#b
+    const start = this.#start
     const length = this.#at - start + 4
     b[start] = MARK
     b[start + 1] = length & 0xff
     b[start + 2] = (length >>> 8) & 0xff
     b[start + 3] = length >>> 16
     b.writeUInt32LE(this.boot, start + AT_BOOT)
-    writeU64(b, seq, start + AT_SEQ)
+    writeU64(b, this.#seq, start + AT_SEQ)
     b[start + AT_KIND] = kind
     b[start + AT_FLAGS] = flags
-    const mono = clampMs(monoMs)
+    const mono = clampMs(this.#monoMs)
     b.writeUInt32LE(mono % 4294967296, start + AT_MONO)
     b.writeUInt16LE(Math.floor(mono / 4294967296), start + AT_MONO + 4)
-    const wall = clampMs(wallMs)
+    const wall = clampMs(this.#wallMs)
     b.writeUInt32LE(wall % 4294967296, start + AT_WALL)
     b.writeUInt16LE(Math.floor(wall / 4294967296), start + AT_WALL + 4)
-    b[start + AT_QUALITY] = QUALITIES.indexOf(quality)
+    b[start + AT_QUALITY] = QUALITIES.indexOf(this.#quality)
     b[start + AT_MEDIUM] = medium
     b.writeUInt32LE(crc32c(b, start, this.#at), this.#at)
     return length

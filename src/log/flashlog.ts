@@ -19,8 +19,6 @@ import type { LogState } from './state'
 import { Tail } from './tail'
 import { Writer } from './writer'
 
-type Encode = (into: Buffer, at: number, seq: number, monoMs: number, wallMs: number) => number
-
 export class FlashLog {
   /** number of this opening of the log, from 1 */
   readonly boot: number
@@ -136,17 +134,13 @@ export class FlashLog {
       throw new OsError('DISK_FULL', 'the log is full and gateway.log.when_full is "refuse"')
     }
     const alarm = this.#o.isAlarm(fact)
-    return this.#append((into, at, seq, mono, wall) =>
-      this.#encoder.fact(into, at, seq, mono, wall, fact, link, quality, alarm),
-    )
+    return this.#append(() => this.#encoder.fact(fact, link, alarm), quality)
   }
 
   /** Notes how far reader `name` has come; seq 0 forgets the cursor. It lasts from the next commit on.
    *  With when_full "refuse" no segment goes that a cursor has not passed. */
   appendCursor(name: string, seq: number): number {
-    const own = this.#append((into, at, s, mono, wall) =>
-      this.#encoder.cursor(into, at, s, mono, wall, this.#quality, name, seq),
-    )
+    const own = this.#append(() => this.#encoder.cursor(name, seq))
     this.#state.moveCursor(name, seq, own)
     return own
   }
@@ -161,9 +155,7 @@ export class FlashLog {
 
   /** Keeps a number (a whole one, from 0) in the log that is no place in it, for example the next TID of an uplink. */
   appendCounter(name: string, value: number): number {
-    const own = this.#append((into, at, s, mono, wall) =>
-      this.#encoder.cursor(into, at, s, mono, wall, this.#quality, name, value, true),
-    )
+    const own = this.#append(() => this.#encoder.cursor(name, value, true))
     this.#state.counters.set(name, value)
     return own
   }
@@ -176,7 +168,7 @@ export class FlashLog {
   /** Notes that the clock was set; facts of this boot before this record are off by `offsetMs` (D18). */
   appendClock(change: ClockChange, quality: TimeQuality = 'synced'): number {
     this.setQuality(quality)
-    return this.#append((into, at, s, mono, wall) => this.#encoder.clock(into, at, s, mono, wall, quality, change))
+    return this.#append(() => this.#encoder.clock(change), quality)
   }
 
   /** Time quality of the log's own records from now on; an unsynced clock suspends the bound by age. */
@@ -269,9 +261,7 @@ export class FlashLog {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#report()
-    this.#append((into, at, s, mono, wall) =>
-      this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: true, version: this.#o.version }),
-    )
+    this.#append(() => this.#encoder.bootRecord({ stop: true, version: this.#o.version }))
     this.#closed = true
     await this.#writer.flush()
     const failure = this.#writer.failure
@@ -290,9 +280,7 @@ export class FlashLog {
     if (found.chain) this.#o.logger.warn(found.chain)
     for (const { from, to, facts } of found.dropped) fresh.push(...ledger.add('dropped', from, to, facts))
     if (!found.unread) this.#repair.look()
-    this.#append((into, at, s, mono, wall) =>
-      this.#encoder.bootRecord(into, at, s, mono, wall, this.#quality, { stop: false, version: this.#o.version }),
-    )
+    this.#append(() => this.#encoder.bootRecord({ stop: false, version: this.#o.version }))
     this.#appendLosses(fresh)
     await this.#writer.flush()
     if (this.#writer.failure) return
@@ -301,19 +289,23 @@ export class FlashLog {
     for (const segment of found.empty) this.#repair.discard(segment)
   }
 
-  #append(encode: Encode): number {
+  #append(encode: () => number, quality = this.#quality): number {
     if (this.#closed) throw new OsError('STORAGE', 'the log is closed')
     const seq = this.#nextSeq
     const mono = this.#o.clock.mono()
     const wall = this.#o.clock.wall()
     let chunk = this.#tail.room()
-    let length = encode(chunk.bytes, chunk.used, seq, mono, wall)
+    const write = (): number => {
+      this.#encoder.at(chunk.bytes, chunk.used, seq, mono, wall, quality)
+      return encode()
+    }
+    let length = write()
     for (let size = 1; length === 0; size *= 2) {
       if (size > this.#o.maxRecord)
         throw new OsError('PACKET_TOO_LARGE', `a record takes at most ${this.#o.maxRecord} bytes`)
       chunk = this.#tail.room(size)
       size = chunk.bytes.length
-      length = encode(chunk.bytes, chunk.used, seq, mono, wall)
+      length = write()
     }
     this.#nextSeq = seq + 1
     this.#tail.added(chunk, seq, length)
@@ -347,9 +339,7 @@ export class FlashLog {
     const { totals } = this.#state.ledger
     for (let k = 0; k < ranges.length; k += 256) {
       const part = ranges.slice(k, k + 256)
-      this.#append((into, at, s, mono, wall) =>
-        this.#encoder.loss(into, at, s, mono, wall, this.#quality, totals, part),
-      )
+      this.#append(() => this.#encoder.loss(totals, part))
     }
   }
 

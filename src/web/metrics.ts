@@ -3,7 +3,8 @@
 import type { GatewayStatus } from '../gateway/status'
 import type { Call } from './route'
 
-type Sample = readonly [value: number | boolean | undefined | null, labels?: Readonly<Record<string, string>>]
+type Labels = Readonly<Record<string, string>>
+type Sample = readonly [value: number | boolean | undefined | null, labels?: Labels]
 type Kind = 'gauge' | 'counter'
 
 /** of status.received: what may also become less */
@@ -20,10 +21,34 @@ const RECEIVER_GAUGES = new Set([
 const escapeLabel = (text: string): string =>
   text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
 
-const labelText = (labels: Readonly<Record<string, string>>): string => {
+const labelText = (labels: Labels): string => {
   const all = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
   return all.length > 0 ? `{${all.join(',')}}` : ''
 }
+
+type Link = GatewayStatus['links'][string]
+type Uplink = GatewayStatus['uplinks'][string]
+type Row<T> = readonly [name: string, kind: Kind, help: string, pick: (one: T) => Sample[0]]
+
+const LINK_ROWS: readonly Row<Link>[] = [
+  ['link_up', 'gauge', 'the link is up or degraded', ({ state }) => state === 'up' || state === 'degraded'],
+  ['link_state', 'gauge', 'state of the link, always 1', () => 1],
+  ['link_received_total', 'counter', 'packets or readings received', link => link.rx],
+  ['link_sent_total', 'counter', 'packets sent', link => link.tx],
+  ['link_errors_total', 'counter', 'errors of the link', link => link.errors],
+]
+const UPLINK_ROWS: readonly Row<Uplink>[] = [
+  ['uplink_backlog', 'gauge', 'facts the upstream does not have yet', uplink => uplink.backlog],
+  ['uplink_acknowledged_total', 'counter', 'packets the upstream confirmed', uplink => uplink.acked],
+  [
+    'uplink_sent_total',
+    'counter',
+    'packets handed to the medium best effort, which no answer confirms',
+    uplink => uplink.sent,
+  ],
+  ['uplink_resent_total', 'counter', 'packets sent again', uplink => uplink.resent],
+  ['uplink_carrying', 'gauge', 'this uplink is active', uplink => uplink.carrying],
+]
 
 class Metrics {
   text = ''
@@ -39,78 +64,18 @@ class Metrics {
   one(name: string, kind: Kind, help: string, value: Sample[0]): void {
     this.add(name, kind, help, [[value]])
   }
-}
 
-function links(m: Metrics, status: GatewayStatus): void {
-  const all = Object.entries(status.links)
-  const each = (pick: (link: GatewayStatus['links'][string]) => Sample[0]): Sample[] =>
-    all.map(([link, report]) => [pick(report), { link, kind: report.kind ?? '', type: report.type ?? '' }])
-  m.add(
-    'link_up',
-    'gauge',
-    'the link is up or degraded',
-    each(link => link.state === 'up' || link.state === 'degraded'),
-  )
-  m.add(
-    'link_state',
-    'gauge',
-    'state of the link, always 1',
-    all.map(([link, { state }]) => [1, { link, state }]),
-  )
-  m.add(
-    'link_received_total',
-    'counter',
-    'packets or readings received',
-    each(link => link.rx),
-  )
-  m.add(
-    'link_sent_total',
-    'counter',
-    'packets sent',
-    each(link => link.tx),
-  )
-  m.add(
-    'link_errors_total',
-    'counter',
-    'errors of the link',
-    each(link => link.errors),
-  )
-}
-
-function uplinks(m: Metrics, status: GatewayStatus): void {
-  const all = Object.entries(status.uplinks)
-  const each = (pick: (uplink: GatewayStatus['uplinks'][string]) => Sample[0]): Sample[] =>
-    all.map(([uplink, report]) => [pick(report), { uplink }])
-  m.add(
-    'uplink_backlog',
-    'gauge',
-    'facts the upstream does not have yet',
-    each(uplink => uplink.backlog),
-  )
-  m.add(
-    'uplink_acknowledged_total',
-    'counter',
-    'packets the upstream confirmed',
-    each(uplink => uplink.acked),
-  )
-  m.add(
-    'uplink_sent_total',
-    'counter',
-    'packets handed to the medium best effort, which no answer confirms',
-    each(uplink => uplink.sent),
-  )
-  m.add(
-    'uplink_resent_total',
-    'counter',
-    'packets sent again',
-    each(uplink => uplink.resent),
-  )
-  m.add(
-    'uplink_carrying',
-    'gauge',
-    'this uplink is active',
-    each(uplink => uplink.carrying),
-  )
+  /** Each row once, with a sample for each of `all`. */
+  each<T>(
+    all: Readonly<Record<string, T>>,
+    rows: readonly Row<T>[],
+    labels: (key: string, one: T, row: string) => Labels,
+  ) {
+    for (const [name, kind, help, pick] of rows) {
+      const samples = Object.entries(all).map(([key, one]) => [pick(one), labels(key, one, name)] as const)
+      this.add(name, kind, help, samples)
+    }
+  }
 }
 
 /** The text for one scrape. */
@@ -138,8 +103,13 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
     'what was dropped',
     Object.entries(dropped).map(([what, value]) => [value, { what }]),
   )
-  links(m, status)
-  uplinks(m, status)
+  m.each(
+    status.links,
+    LINK_ROWS,
+    (link, { kind = '', type = '', state }, row): Labels =>
+      row === 'link_state' ? { link, state } : { link, kind, type },
+  )
+  m.each(status.uplinks, UPLINK_ROWS, uplink => ({ uplink }))
   m.one('storage_lag_records', 'gauge', 'records the SQL view does not have yet', storage.lag_records)
   m.one('guard_safe_mode', 'gauge', 'safe mode: links and SQL view are off', guard && status.safe_mode !== undefined)
   const { memory, jobs } = { memory: process.memoryUsage(), jobs: context.jobs }

@@ -345,11 +345,13 @@ fuzz({
   shape: sealedRecord,
   seeds: [
     written(b =>
-      records.fact(b, 0, 9, 1, T0, fact, { medium: 'UDP', address: '192.0.2.1:1', rssi: -70, route: [5, 7] }, 'synced'),
+      records
+        .at(b, 0, 9, 1, T0, 'synced')
+        .fact(fact, { medium: 'UDP', address: '192.0.2.1:1', rssi: -70, route: [5, 7] }),
     ),
-    written(b => records.bootRecord(b, 0, 1, 1, T0, 'unknown', { stop: true, version: '1' })),
-    written(b => records.clock(b, 0, 2, 1, T0, 'synced', { trueWallMs: T0, offsetMs: 5, source: 's' })),
-    written(b => records.cursor(b, 0, 3, 1, T0, 'synced', 'uplink', 77)),
+    written(b => records.at(b, 0, 1, 1, T0, 'unknown').bootRecord({ stop: true, version: '1' })),
+    written(b => records.at(b, 0, 2, 1, T0, 'synced').clock({ trueWallMs: T0, offsetMs: 5, source: 's' })),
+    written(b => records.at(b, 0, 3, 1, T0, 'synced').cursor('uplink', 77)),
     encodeHeader({ boot: 3, base: 1, previousLast: 0, created: T0, snapshot: {} as never }),
   ],
   words: [Uint8Array.of(0xc5), Uint8Array.of(0xc5, 0x24, 0, 0)],

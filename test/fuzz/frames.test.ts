@@ -66,7 +66,7 @@ function follow(fact: Fact): string {
   for (const { value } of fact.sensors) assert.ok(value === null || Number.isFinite(value), 'a value that is none')
   assert.ok(fact.tRaw > 0 && fact.tRaw < 2 ** 48)
   JSON.stringify(factToDict(fact))
-  const size = records.fact(space, 0, 1, 1, 1, fact, { medium: 'UDP', address: '192.0.2.1:1' }, 'synced')
+  const size = records.at(space, 0, 1, 1, 1, 'synced').fact(fact, { medium: 'UDP', address: '192.0.2.1:1' })
   if (size > 0) {
     assert.equal(checkRecord(space, 0), size)
     assert.deepEqual(decodeRecord(space, 0).fact, fact)

@@ -3,30 +3,14 @@
 // replies do not reach an unconnected socket. Hot path: 40,000 packets/s on one core, so the origin of a peer that sends
 // again is the same object.
 
-import type { Clock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
-import type { Logger } from '../../lib/logger'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
 import { listenError } from '../system-errors'
 import { openPort } from './open'
 import type { UdpPeer, UdpPort } from './port'
-import { MAX_DATAGRAM } from './udp-options'
-
-interface UdpListenerOptions {
-  /** address of this machine; '::' hears IPv4 as well */
-  host: string
-  /** 0: any free port, see `port` */
-  port: number
-  maxPacket: number
-  receiveBufferBytes: number
-  /** 'auto': by the addon where there is one (default) */
-  batch?: 'auto' | 'off'
-  clock: Clock
-  logger: Logger
-  resolver?: HostResolver
-}
+import { MAX_DATAGRAM, type UdpPartOptions } from './udp-options'
 
 export class UdpListener implements Medium {
   readonly medium = 'UDP'
@@ -34,7 +18,7 @@ export class UdpListener implements Medium {
   readonly #tally = { rx: 0, tx: 0, errors: 0 }
   /** of ports closed before */
   #dropped = 0
-  readonly #options: UdpListenerOptions
+  readonly #options: UdpPartOptions
   readonly #resolver: HostResolver
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
@@ -42,7 +26,7 @@ export class UdpListener implements Medium {
 
   constructor(
     readonly name: string,
-    options: UdpListenerOptions,
+    options: UdpPartOptions,
   ) {
     this.#options = options
     this.maxPacket = options.maxPacket

@@ -3,30 +3,14 @@
 // follows a packet for a second), no network (`lost`, the supervisor retries), a full send queue (false, counted), a name
 // that changes its address (a new socket takes over), a name server that is out (the last address is kept).
 
-import type { Clock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
-import type { Logger } from '../../lib/logger'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { type HostAddress, HostResolver, hostPort } from '../../links/resolve'
 import { openPort } from './open'
 import type { UdpPort } from './port'
 import { isMomentary, isRefusal, peerText } from './socket'
-import { MAX_DATAGRAM } from './udp-options'
-
-interface UdpSenderOptions {
-  /** name or IP address */
-  host: string
-  port: number
-  /** advice for the packer; up to MAX_DATAGRAM goes through, in fragments */
-  maxPacket: number
-  receiveBufferBytes: number
-  /** 'auto': by the addon where there is one (default) */
-  batch?: 'auto' | 'off'
-  clock: Clock
-  logger: Logger
-  resolver?: HostResolver
-}
+import { MAX_DATAGRAM, type UdpPartOptions } from './udp-options'
 
 /** a refusal comes within the round trip; after this long without one the packet was taken */
 const REFUSAL_MS = 1000
@@ -35,7 +19,7 @@ export class UdpSender implements Medium {
   readonly medium = 'UDP'
   readonly maxPacket: number
   readonly counters = { rx: 0, tx: 0, errors: 0 }
-  readonly #options: UdpSenderOptions
+  readonly #options: UdpPartOptions
   readonly #resolver: HostResolver
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
@@ -49,7 +33,7 @@ export class UdpSender implements Medium {
 
   constructor(
     readonly name: string,
-    options: UdpSenderOptions,
+    options: UdpPartOptions,
   ) {
     this.#options = options
     this.maxPacket = options.maxPacket

@@ -1,6 +1,9 @@
 // Options of the UDP medium, as in Config.json: what they mean, their bounds and defaults.
 import { type InferOutput, object } from 'valibot'
 import { choice, int, optionalText, port, text } from '../../config/fields'
+import type { Clock } from '../../lib/clock'
+import type { Logger } from '../../lib/logger'
+import type { HostResolver } from '../../links/resolve'
 
 /** the most a UDP datagram over IPv4 can carry: 65535 - 20 (IP) - 8 (UDP) */
 export const MAX_DATAGRAM = 65_507
@@ -32,3 +35,19 @@ export const udpOptions = object({
 })
 
 export type UdpOptions = InferOutput<typeof udpOptions>
+
+/** What a socket to one peer and a port for anybody are made with. */
+export interface UdpPartOptions {
+  /** a name or address of the peer; of a listener an address of this machine, where '::' hears IPv4 as well */
+  host: string
+  /** of a listener 0: any free port */
+  port: number
+  /** advice for the packer; up to MAX_DATAGRAM goes through, in fragments */
+  maxPacket: number
+  receiveBufferBytes: number
+  /** 'auto': by the addon where there is one (default) */
+  batch?: 'auto' | 'off'
+  clock: Clock
+  logger: Logger
+  resolver?: HostResolver
+}

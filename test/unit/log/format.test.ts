@@ -8,7 +8,7 @@ import { factOf, random } from './helpers'
 
 const encoder = new RecordEncoder(3)
 const write = (fact: Fact, link: LinkMetadata, into = Buffer.alloc(4096)): Buffer =>
-  into.subarray(0, encoder.fact(into, 0, 2 ** 40 + 5, 1234.9, 1_710_000_000_123.7, fact, link, 'synced'))
+  into.subarray(0, encoder.at(into, 0, 2 ** 40 + 5, 1234.9, 1_710_000_000_123.7, 'synced').fact(fact, link))
 
 const FULL: Fact = {
   id: 'Gerät-7',
@@ -71,20 +71,20 @@ test('every kind comes back', () => {
     assert.equal(checkRecord(b, 0), length)
     return decodeRecord(b, 0)
   }
-  assert.deepEqual(round(encoder.bootRecord(b, 0, 1, 0, 0, 'unsynced', { stop: true, version: '0.1.0' })).bootInfo, {
+  assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'unsynced').bootRecord({ stop: true, version: '0.1.0' })).bootInfo, {
     stop: true,
     version: '0.1.0',
   })
   const change = { trueWallMs: 1_710_000_000_000.5, offsetMs: -12.25, source: '192.0.2.9' }
-  assert.deepEqual(round(encoder.clock(b, 0, 1, 0, 0, 'synced', change)).clock, change)
-  assert.deepEqual(round(encoder.cursor(b, 0, 1, 0, 0, 'synced', 'main', 2 ** 50)).cursor, {
+  assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'synced').clock(change)).clock, change)
+  assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'synced').cursor('main', 2 ** 50)).cursor, {
     name: 'main',
     seq: 2 ** 50,
   })
-  assert.deepEqual(round(encoder.cursor(b, 0, 1, 0, 0, 'synced', 'tid', 7, true)).counter, { name: 'tid', value: 7 })
+  assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'synced').cursor('tid', 7, true)).counter, { name: 'tid', value: 7 })
   const totals = { damaged: 1, torn: 2, dropped: 3, overflow: 2 ** 41 }
   const ranges = [{ reason: 'overflow' as const, from: 5, to: 2 ** 40, records: 9 }]
-  assert.deepEqual(round(encoder.loss(b, 0, 1, 0, 0, 'synced', totals, ranges)).loss, { totals, ranges })
+  assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'synced').loss(totals, ranges)).loss, { totals, ranges })
 })
 
 test('a record that does not fit writes nothing that counts, at any buffer size', () => {
@@ -177,7 +177,7 @@ test('counts of 255 fit and 256 are refused; times are whole milliseconds of 48 
   assert.equal(round({ ...fact, id: 'i'.repeat(0x7fff) }).fact!.id.length, 0x7fff)
   assert.throws(() => round({ ...fact, id: 'i'.repeat(0x8000) }), { message: /a text of 32768 bytes/ })
   const at = (mono: number, wall: number): number[] => {
-    encoder.fact(big, 0, 1, mono, wall, fact, LINK, 'synced')
+    encoder.at(big, 0, 1, mono, wall, 'synced').fact(fact, LINK)
     const { monoMs, wallMs } = decodeRecord(big, 0)
     return [monoMs, wallMs]
   }

@@ -50,7 +50,7 @@ const TIMES = [5, 1234, 1_710_000_000_123] as const
 const fact =
   (change: Partial<Fact>, link: LinkMetadata = { medium: 'UDP' }, alarm = false): Write =>
   (into, at) =>
-    encoder.fact(into, at, ...TIMES, { ...factOf(1), ...change }, link, 'synced', alarm)
+    encoder.at(into, at, ...TIMES, 'synced').fact({ ...factOf(1), ...change }, link, alarm)
 const range = { reason: 'dropped', from: 5, to: 9, records: 4 } as const
 const nothing = { id: 's', status: '', unit: '', value: null }
 const WRITES: Record<string, Write> = {
@@ -72,13 +72,13 @@ const WRITES: Record<string, Write> = {
   'empty packet': fact({ sensors: [] }, { medium: 'UDP', frame: new Uint8Array(0) }),
   future: fact({ sensors: [] }, { medium: 'Pigeon', future: true }),
   rebuilt: fact({ sensors: [] }, { medium: '', template_rebuilt: true }),
-  boot: (into, at) => encoder.bootRecord(into, at, ...TIMES, 'unsynced', { stop: false, version: '1' }),
-  stop: (into, at) => encoder.bootRecord(into, at, ...TIMES, 'unknown', { stop: true, version: '' }),
-  clock: (into, at) => encoder.clock(into, at, ...TIMES, 'synced', { trueWallMs: 1, offsetMs: -2, source: 'ntp' }),
-  cursor: (into, at) => encoder.cursor(into, at, ...TIMES, 'synced', 'up', 2 ** 40),
-  counter: (into, at) => encoder.cursor(into, at, ...TIMES, 'synced', 'tid', 3, true),
-  'no losses': (into, at) => encoder.loss(into, at, ...TIMES, 'synced', { ...noLosses(), torn: 2 }, []),
-  losses: (into, at) => encoder.loss(into, at, ...TIMES, 'synced', { ...noLosses(), torn: 2 }, [range, range]),
+  boot: (into, at) => encoder.at(into, at, ...TIMES, 'unsynced').bootRecord({ stop: false, version: '1' }),
+  stop: (into, at) => encoder.at(into, at, ...TIMES, 'unknown').bootRecord({ stop: true, version: '' }),
+  clock: (into, at) => encoder.at(into, at, ...TIMES, 'synced').clock({ trueWallMs: 1, offsetMs: -2, source: 'ntp' }),
+  cursor: (into, at) => encoder.at(into, at, ...TIMES, 'synced').cursor('up', 2 ** 40),
+  counter: (into, at) => encoder.at(into, at, ...TIMES, 'synced').cursor('tid', 3, true),
+  'no losses': (into, at) => encoder.at(into, at, ...TIMES, 'synced').loss({ ...noLosses(), torn: 2 }, []),
+  losses: (into, at) => encoder.at(into, at, ...TIMES, 'synced').loss({ ...noLosses(), torn: 2 }, [range, range]),
 }
 
 test('records, headers, scans and ledgers are what is written down', () => {

@@ -54,12 +54,6 @@ const BOUNDS = {
   threads_per_process: [1, 256],
 } as const
 
-/** Bounds of one number, for the configuration and the command line too. */
-const boundsOf = (name: keyof typeof BOUNDS): { min: number; max: number } => ({
-  min: BOUNDS[name][0],
-  max: BOUNDS[name][1],
-})
-
 /** Fills in what is left out. Throws BAD_REQUEST, with the name and the range. */
 export function settle(requested: Partial<StressOptions>): StressOptions {
   const known = Object.entries(requested).filter(([, value]) => value !== undefined)
@@ -80,28 +74,23 @@ export function settle(requested: Partial<StressOptions>): StressOptions {
 const wrong = (name: string, what: string, value: unknown): OsError =>
   new OsError('BAD_REQUEST', `${name} must be ${what}, not ${JSON.stringify(value)}`)
 
+const number = (name: keyof typeof BOUNDS, help: string): OptionSpec => {
+  const [min, max] = BOUNDS[name]
+  return { type: 'integer', value: 'N', min, max, help }
+}
+
 /** The options of the command line. */
 export const STRESS_OPTIONS: Readonly<Record<string, OptionSpec>> = {
-  total: {
-    type: 'integer',
-    value: 'N',
-    ...boundsOf('total'),
-    help: 'packets in all (200; full_load: 100000 for each CPU)',
-  },
-  workers: { type: 'integer', value: 'N', ...boundsOf('workers'), help: 'lanes side by side (8)' },
-  sources: { type: 'integer', value: 'N', ...boundsOf('sources'), help: 'devices of each lane (6)' },
+  total: number('total', 'packets in all (200; full_load: 100000 for each CPU)'),
+  workers: number('workers', 'lanes side by side (8)'),
+  sources: number('sources', 'devices of each lane (6)'),
   'no-progress': { type: 'boolean', help: 'no progress bar' },
   'core-backend': { type: 'string', value: 'NAME', help: 'core to use (else as configured)' },
   'require-rust': { type: 'boolean', help: 'fail unless rscore is active' },
   'header-probe-rate': { type: 'number', value: 'SHARE', min: 0, max: 1, help: 'share of headers checked (0)' },
-  'batch-size': { type: 'integer', value: 'N', ...boundsOf('batch_size'), help: 'packets per turn of a lane (1)' },
-  processes: { type: 'integer', value: 'N', ...boundsOf('processes'), help: 'processes (1: this one)' },
-  'threads-per-process': {
-    type: 'integer',
-    value: 'N',
-    ...boundsOf('threads_per_process'),
-    help: 'worker threads of each process (none)',
-  },
+  'batch-size': number('batch_size', 'packets per turn of a lane (1)'),
+  processes: number('processes', 'processes (1: this one)'),
+  'threads-per-process': number('threads_per_process', 'worker threads of each process (none)'),
   'chain-mode': {
     type: 'string',
     value: 'MODE',

@@ -40,27 +40,15 @@ interface RunnerOptions {
   readonly onProgress: (done: number) => void
 }
 
-/** The shares, one after the other, in this thread. */
-function runHere(shares: readonly Share[], { cores, onProgress }: Omit<RunnerOptions, 'script'>): Runner {
+/** A share in this thread. */
+function runHere(share: Share, { cores, onProgress }: RunnerOptions): Runner {
   const stopping = new AbortController()
-  const done = shares.map(() => 0)
-  const prepared = Promise.all(
-    shares.map((share, k) =>
-      prepareShare(share, {
-        ...(cores && { cores }),
-        signal: stopping.signal,
-        onProgress: n => {
-          done[k] = n
-          onProgress(done.reduce((sum, part) => sum + part, 0))
-        },
-      }),
-    ),
-  )
+  const prepared = prepareShare(share, { ...(cores && { cores }), signal: stopping.signal, onProgress })
   let go: () => void = () => undefined
   const started = new Promise<void>(resolve => {
     go = resolve
   })
-  const results = Promise.all([prepared, started]).then(([runs]) => Promise.all(runs.map(run => run())))
+  const results = Promise.all([prepared, started]).then(async ([run]) => [await run()])
   results.catch(() => undefined) // `ready` has the error, and so has the caller of the results
   return { ready: prepared.then(() => undefined), go: () => go(), results, stop: () => stopping.abort() }
 }
@@ -170,9 +158,7 @@ export function together(
 
 /** A job, in this process. */
 export const runJob = ({ shares, threads }: Job, options: RunnerOptions): Runner =>
-  threads
-    ? together(
-        shares.map(share => onProgress => runThread(share, { ...options, onProgress })),
-        options.onProgress,
-      )
-    : runHere(shares, options)
+  together(
+    shares.map(share => onProgress => (threads ? runThread : runHere)(share, { ...options, onProgress })),
+    options.onProgress,
+  )

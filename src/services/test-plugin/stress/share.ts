@@ -120,7 +120,7 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
     },
   }
   const chain = await openChain(share.chain, tally, share.precision)
-  const prober = new Prober(share.probeRate, result)
+  const probe = headerProber(share.probeRate, result)
 
   /** One packet of a lane, down the whole chain. */
   const one = (lane: Lane): void | Promise<void> => {
@@ -133,7 +133,7 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
     }
     const { packet, t, row } = made
     count(result, packet)
-    const wrong = prober.look(packet, lane.aid, t)
+    const wrong = probe(packet, lane.aid, t)
     if (wrong !== null) return tally.failed(wrong)
     return chain.take({ packet, startedAt, expected: row.expected })
   }
@@ -176,23 +176,16 @@ function count(result: ShareResult, packet: Uint8Array): void {
   else result.heart++
 }
 
-/** Looks at an even share of the headers. */
-class Prober {
-  #due = 0
-
-  constructor(
-    readonly rate: number,
-    readonly result: ShareResult,
-  ) {}
-
-  /** What is wrong with the header, null when nothing is, or it was not checked. */
-  look(packet: Uint8Array, aid: number, t: number): string | null {
-    this.#due += this.rate
-    if (this.#due < 1 - 1e-9) return null
-    this.#due -= 1
-    this.result.probed++
+/** Looks at an even share of the headers: what is wrong with one, null when nothing is, or it was not checked. */
+function headerProber(rate: number, result: ShareResult) {
+  let due = 0
+  return (packet: Uint8Array, aid: number, t: number): string | null => {
+    due += rate
+    if (due < 1 - 1e-9) return null
+    due -= 1
+    result.probed++
     const wrong = headerProblem(packet, aid, t)
-    if (wrong !== null) this.result.probesFailed++
+    if (wrong !== null) result.probesFailed++
     return wrong
   }
 }
