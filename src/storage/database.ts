@@ -93,21 +93,21 @@ export class Database {
   #thread: SqlThread | undefined
   /** no two workers write into one folder */
   #ended: Promise<void> = Promise.resolve()
-  #lives = 0
+  #life: symbol | undefined
   readonly #checked = new Set<string>()
   /** of the worker that ran last */
   #counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   #sealedTo: number
   readonly #damage: WindowDamage
-  #bornAt = 0
+  #bornAt!: number
   /** bytes of the worker when it had read everything */
-  #bornHeap = 0
+  #bornHeap!: number
   #idleTimer: NodeJS.Timeout | undefined
   #state: DatabaseStatus['state'] = 'closed'
   #reason = ''
   #paused = false
   #refused = 0
-  #target = 0
+  #target!: number
   #waiting: (() => void)[] = []
   #retry: NodeJS.Timeout | undefined
   #unsubscribe: () => void = () => undefined
@@ -273,9 +273,10 @@ export class Database {
 
   #start(): void {
     this.#state = 'starting'
-    const life = ++this.#lives
+    const life = Symbol()
+    this.#life = life
     void this.#ended.then(() => {
-      if (life === this.#lives && this.#state === 'starting') this.#launch()
+      if (life === this.#life && this.#state === 'starting') this.#launch()
     })
   }
 
@@ -349,7 +350,6 @@ export class Database {
   }
 
   #died(error: Error): void {
-    if (this.#state === 'closed' || this.#paused) return
     if (this.#thread) this.#remember(this.#thread)
     this.#state = 'down'
     this.#reason = error.message

@@ -110,7 +110,7 @@ export function writeCsv(
 }
 
 /** In display units with the digits the value carries, else canonical with all that a double is sure of. */
-function csvValue({ value, unit }: SensorFact, display = false): { value: number | null; unit: string } {
+function csvValue({ value, unit }: SensorFact, display: boolean | undefined): { value: number | null; unit: string } {
   if (!display) return { value: value === null ? null : Number(value.toPrecision(15)), unit }
   const scale = scaleOf(unit)
   return { value: value === null ? null : Number(valueText(value, unit, scale).value), unit: scale.unit }

@@ -95,7 +95,7 @@ export class BTree {
   readonly #types: readonly [leaf: number, inner: number]
   #leaf: Buffer[] = []
   #bytes = 0
-  #last = 0
+  #last!: number
   readonly #inner: Inner[] = []
 
   constructor(file: SqliteFile, kind: 'table' | 'index') {

@@ -78,7 +78,6 @@ export class SqlView {
   #last = { seq: 0, boot: 0, wall_ms: 0 }
   #corrected = 0
   #moved = false
-  #unsynced = 0
   #unsyncedNow = false
   #problem: string | undefined
   #facts = 0
@@ -126,7 +125,6 @@ export class SqlView {
     } catch (error) {
       Object.assign(this.counts, before.counts)
       this.#packets = before.packets
-      this.#unsynced = before.unsynced
       this.#db.exec('ROLLBACK')
       throw error
     }
@@ -159,7 +157,6 @@ export class SqlView {
     this.#open.run('DELETE FROM os_packets')
     this.#from = to + 1
     this.#packets = 0
-    this.#unsynced = 0
     this.#moved = false
   }
 
@@ -216,7 +213,7 @@ export class SqlView {
     const { since, until } = shared(query)
     const of = { device: needed('device_id', query.device_id), sensor: needed('sensor_id', query.sensor_id) }
     return this.#whole(() => {
-      const span = this.#packets === 0 ? null : this.#open.span({ ...of, since, until })
+      const span = this.#open.span({ ...of, since, until })
       const open = span ? [{ lo: span[0], hi: span[1], rows: () => this.#open }] : []
       const pieces = [...open, ...(this.#sealed?.histories(of.device, of.sensor, since, until) ?? [])]
       return historyOf(of, pieces, since, until, clampBuckets(query.buckets))
@@ -236,7 +233,7 @@ export class SqlView {
   }
 
   #openPiece(what: What, filter: Filter): Piece[] {
-    const count = this.#packets === 0 ? 0 : this.#open.count(what, filter)
+    const count = this.#open.count(what, filter)
     if (count === 0) return []
     const end = (which: string): number => this.#open.number(`SELECT ${which}(timestamp_raw) FROM os_packets`)
     return [{ count, lo: end('MIN'), hi: end('MAX'), rows: () => this.#open }]
@@ -292,7 +289,6 @@ export class SqlView {
     }
     this.counts.packets++
     this.#packets++
-    if (ahead !== AHEAD) this.#unsynced += unsynced
     const sensors = fact.sensors
     for (let k = 0; k < sensors.length; k++) {
       const sensor = sensors[k]!
@@ -321,10 +317,7 @@ export class SqlView {
       }
     }
     this.#corrected = Math.max(this.#corrected, seq)
-    if (this.#unsynced === 0) return
-    const changed = update(this.#open)
-    this.#moved ||= changed > 0
-    if (!open) this.#unsynced -= changed
+    if (update(this.#open) > 0) this.#moved = true
   }
 
   #full(): boolean {
@@ -343,7 +336,6 @@ export class SqlView {
         many - 1,
       ])[0]?.[0] as number
       if (last === undefined) return
-      this.#unsynced -= this.#open.number('SELECT COUNT(*) FROM os_packets WHERE seq <= ? AND unsynced = 1', [last])
       this.#open.run('DELETE FROM os_sensors WHERE packet_seq <= ?', [last])
       const gone = this.#open.run('DELETE FROM os_packets WHERE seq <= ?', [last])
       this.#from = last + 1
@@ -359,7 +351,7 @@ export class SqlView {
   }
 
   #state() {
-    return { counts: { ...this.counts }, packets: this.#packets, unsynced: this.#unsynced }
+    return { counts: { ...this.counts }, packets: this.#packets }
   }
 
   /** Brings the counts up to date with the folder. */

@@ -263,6 +263,13 @@ test('what every kind of caller gets of every route', async t => {
       answers.match(/^(HTTP|Connection).*$/gm)?.map(line => line.trim()),
     )
   }
+  // a body without a length, at the limit and one byte beyond it
+  for (const size of [1_048_576, 1_048_577]) {
+    const body = `{"a":"${'x'.repeat(size - 8)}"}`
+    const head = `POST /api/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked`
+    const text = await raw(w.server, `${head}\r\n\r\n${size.toString(16)}\r\n${body}\r\n0\r\n\r\n`)
+    trace.say(`a body of ${size} bytes`, [text.split('\r\n')[0], text.split('\r\n\r\n')[1]])
+  }
   const { db } = w.context
   for (const [code, details] of [
     ['DB_STARTING', {}],

@@ -158,3 +158,16 @@ test('files that somebody names are used; what does not fit is TLS_FILE and noth
     assert.equal(server.running, false)
   }
 })
+
+test('a certificate of its own names the address the server listens on, unless that is every address', t => {
+  const seen = ['0.0.0.0', '::', '', '10.9.8.7'].map(host => {
+    const settings: Record<string, unknown> = { 'web_user.tls': 'self_signed', 'web_user.allowed_hosts': ['a.example'] }
+    const RESOURCES = { service_plugins: { web_user: { host } } }
+    const config = { get: (key: string) => settings[key], config: { RESOURCES }, dataDir: dir(t) }
+    return new X509Certificate(webTls(config as never, assert.fail, { lan: ['10.1.1.1'] })!.cert).subjectAltName
+  })
+  const common = `DNS:${hostname()}, DNS:${hostname()}.local, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1`
+  const all = `${common}, DNS:a.example, IP Address:10.1.1.1`
+  const one = `${common}, IP Address:10.9.8.7, DNS:a.example, IP Address:10.1.1.1`
+  assert.deepEqual(seen, [all, all, all, one])
+})

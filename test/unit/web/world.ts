@@ -50,6 +50,7 @@ class FullDb extends FakeDb {
     limit,
     offset,
   })
+  override queryHistory = async (): Promise<object> => ({ buckets: [], since: 1, until: 2, units: ['K'] })
 }
 
 class Weather extends DisplayProvider {

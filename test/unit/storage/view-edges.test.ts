@@ -1,0 +1,265 @@
+// The edges of a view and of its folder, beside view-edges-trace.txt: windows that overlap, come late, cannot be written, read,
+// removed or corrected; what a reader of another process's windows leaves alone; how much leaves a view without windows.
+import { after, before, test } from 'node:test'
+import type { LogRecord } from '../../../src/log'
+import { newBloom } from '../../../src/storage/bloom'
+import { WindowFolder } from '../../../src/storage/folder'
+import { SqlView } from '../../../src/storage/view'
+import { KEY, WindowRows } from '../../../src/storage/window'
+import { gatewayView, windowFolder } from '../../../src/storage/window-folder-options'
+import type { Summary } from '../../../src/storage/windowfile'
+import { outcome, Trace } from '../../lib/trace'
+import { MemFiles, systemError } from '../log/memfiles'
+import { DIR, loadSql, openSql, openView, recordOf, T0 } from './sealedworld'
+
+before(loadSql)
+after(() => trace.compare())
+
+const trace = new Trace('unit/storage/view-edges-trace.txt')
+
+const factRecord = (seq: number, more: Partial<LogRecord> = {}, device = `dev-${seq % 3}`): LogRecord =>
+  recordOf(
+    seq,
+    {
+      ...{ id: device, state: 'ONLINE', tRaw: (T0 + seq) * 1000, aid: 7 },
+      sensors: [{ id: 'temp', status: 'OK', unit: 'K', value: seq }],
+    },
+    more,
+  )
+const clockRecord = (seq: number, offsetMs: number, quality: 'synced' | 'unsynced' = 'synced'): LogRecord => {
+  const { fact: _, ...rest } = factRecord(seq)
+  return { ...rest, kind: 'clock', quality, clock: { trueWallMs: 0, offsetMs, source: 'ntp' } }
+}
+
+test('a folder takes, orders, puts aside and removes windows', () => {
+  const files = new MemFiles()
+  const open = (more: object = {}): WindowFolder =>
+    new WindowFolder({ ...{ dir: DIR, files, readOnly: false, keepBytes: 0, keepMs: 0 }, ...more })
+  const summary = (from: number, to: number): Summary => ({
+    ...{ from, to, packets: 1, witness: { seq: to, boot: 1, wall_ms: to * 1000 } },
+    ...{ unsynced: [], corrected: 0, moved: false, statuses: [], sensors: [] },
+  })
+  const fill = (folder: WindowFolder, from: number, to: number): unknown =>
+    folder.write(summary(from, to), newBloom(1), Buffer.from(`rows ${from}`)).name
+  const names = (): string[] => [...files.files.keys()].sort()
+  const say = (what: string, folder: WindowFolder): void =>
+    trace.say(what, [
+      folder.sealed.map(w => w.name),
+      folder.lastSeq,
+      folder.bytes,
+      folder.damaged,
+      folder.problem,
+      names(),
+    ])
+  say('nothing', open())
+  const folder = open()
+  for (const [from, to] of [
+    [1, 10],
+    [30, 40],
+    [11, 29],
+    [11, 29],
+  ] as const)
+    trace.say('written', fill(folder, from, to))
+  say('three', folder)
+  trace.say(
+    'rows',
+    folder.sealed.map(w => `${Buffer.from(folder.read(w))}`),
+  )
+  const other = new MemFiles()
+  const overlap = new WindowFolder({ dir: DIR, files: other, readOnly: false, keepBytes: 0, keepMs: 0 })
+  fill(overlap, 40, 50)
+  fill(overlap, 41, 60)
+  for (const [name, node] of other.files) files.files.set(name, node)
+  files.files.set(`${DIR}/${folder.sealed[0]!.name}.abc.tmp`, files.files.get(`${DIR}/${folder.sealed[0]!.name}`)!)
+  say('read only', open({ readOnly: true }))
+  say('again', open())
+  const kept = open({ keepBytes: folder.bytes, keepMs: 25_000 })
+  for (const [first, now] of [
+    [10, 1e9],
+    [11, 35_000],
+    [11, 35_001],
+    [99, 40_000],
+    [99, 54_001],
+  ] as const) {
+    trace.say(
+      `from ${first} at ${now}`,
+      kept.retain(first, now).map(w => w.name),
+    )
+    say('kept', kept)
+  }
+  for (const keepBytes of [kept.bytes, kept.bytes - 1, 1])
+    trace.say(`${keepBytes} bytes`, open({ keepBytes }).retain(61, 1e9).length)
+  const many = open()
+  for (let k = 1; k < 6; k++) fill(many, k * 100, k * 100 + 9)
+  trace.say('read only removes', open({ readOnly: true, keepMs: 1 }).retain(1e9, 1e9).length)
+  for (const [k, why] of (['damaged', 'foreign', 'damaged'] as const).entries()) {
+    many.drop(many.sealed[0]!.name, why)
+    say(`dropped ${k}`, many)
+  }
+  many.drop('none.window', 'damaged')
+  say('dropped what is not there', many)
+  for (const gate of ['rename', 'remove', 'read', 'mkdir'] as const) {
+    for (const from of [700, 800]) fill(open(), from, from + 9)
+    files.gate = operation => {
+      if (operation === gate) throw systemError('EIO')
+    }
+    const broken = open({ keepMs: 1 })
+    say(`${gate} fails`, broken)
+    trace.say(
+      'read',
+      outcome(() => (broken.sealed[0] ? `${Buffer.from(broken.read(broken.sealed[0]))}` : 'none')),
+    )
+    trace.say('kept', broken.retain(1e9, 1e9).length)
+    if (broken.sealed[0]) broken.drop(broken.sealed[0].name, 'damaged')
+    say('and dropped', broken)
+    files.gate = () => undefined
+  }
+  const readOnly = open({ readOnly: true })
+  readOnly.drop(readOnly.sealed[0]?.name ?? 'none', 'damaged')
+  say('a reader drops', readOnly)
+  const none = new MemFiles()
+  say('a reader of no folder', new WindowFolder({ dir: DIR, files: none, readOnly: true, keepBytes: 0, keepMs: 0 }))
+  trace.say('made', none.operations)
+})
+
+test('times that move: in sealed windows, in the open one, for a reader, and where it cannot be written', () => {
+  const times = (view: SqlView): unknown => view.packets({ limit: 500 }).packets.map(p => p.timestamp_raw - T0)
+  for (const why of ['well', 'a full disk', 'a damaged window', 'a reader']) {
+    const files = new MemFiles()
+    const { view, folder } = openView(files, { maxPackets: 10 })
+    const quality = 'unsynced' as const
+    view.apply(Array.from({ length: 25 }, (_, k) => factRecord(k + 1, k < 14 ? { quality } : {})))
+    view.apply([factRecord(26, { quality, boot: 2 }), factRecord(27, { quality, link: { future: true } as never })])
+    const say = (what: string, one = view): void =>
+      trace.say(`${why}, ${what}`, [one.counts, one.hole, files.list(DIR).sort(), times(one)])
+    say('before')
+    trace.say(
+      'summaries',
+      folder.sealed.map(({ summary }) => [summary.unsynced, summary.corrected, summary.moved]),
+    )
+    if (why === 'a reader') {
+      const before = files.operations
+      const reader = openView(files, { readOnly: true }).view
+      reader.apply([factRecord(30, { quality }), clockRecord(31, 9000)])
+      reader.retain(1e9, Date.now())
+      say('another process', reader)
+      trace.say('operations', files.operations - before)
+      reader.close()
+    }
+    if (why === 'a full disk')
+      files.gate = operation => {
+        if (operation === 'open') throw systemError('ENOSPC')
+      }
+    if (why === 'a damaged window') files.truncate(`${DIR}/${files.list(DIR).sort()[0]}`, 100)
+    view.apply([clockRecord(28, 5000, 'unsynced')])
+    say('moved a little')
+    files.gate = () => undefined
+    view.apply([clockRecord(40, 3_600_000), clockRecord(41, 7000)])
+    say('moved')
+    trace.say(
+      'summaries',
+      folder.sealed.map(({ summary }) => [summary.unsynced, summary.corrected, summary.moved]),
+    )
+    // a packet that came before under its old time is still the same one
+    view.apply([factRecord(3).fact, factRecord(26).fact].map((fact, k) => ({ ...factRecord(50 + k), fact: fact! })))
+    say('again')
+    view.close()
+  }
+})
+
+test('a window that cannot be written is tried again after a thousand facts, and what is over leaves', () => {
+  const files = new MemFiles()
+  const { view } = openView(files, { maxPackets: 20 })
+  let tries = 0
+  files.gate = operation => {
+    if (operation !== 'open') return
+    tries++
+    throw systemError('ENOSPC')
+  }
+  for (let seq = 1; seq <= 2100; seq++) {
+    const before = tries
+    view.apply([factRecord(seq)])
+    if (tries > before || seq % 500 === 0) trace.say(`fact ${seq}`, [tries, view.counts])
+  }
+  files.gate = () => undefined
+  for (let seq = 2101; seq <= 3100; seq++) {
+    const before = files.list(DIR).length
+    view.apply([factRecord(seq)])
+    if (files.list(DIR).length > before && before < 2) trace.say(`written at ${seq}`, view.counts)
+  }
+  // a batch that fails leaves nothing of itself
+  const state = [view.counts, view.packets().total]
+  const broken = { ...factRecord(3101), fact: { ...factRecord(3101).fact!, sensors: null } }
+  trace.say(
+    'broken',
+    outcome(() => view.apply([factRecord(3101), broken as never])),
+  )
+  trace.say('the same', JSON.stringify(state) === JSON.stringify([view.counts, view.packets().total]))
+  view.close()
+})
+
+test('a view without windows lets its oldest hundredth go where it is too large, and what is over where it has too many', () => {
+  for (const [maxPackets, maxBytes] of [
+    [1e6, 90_000],
+    [150, 1e9],
+    [150, 70_000],
+    [1, 1],
+    [0, 1e9],
+  ] as const) {
+    const view = new SqlView(openSql(), { maxPackets, maxBytes })
+    trace.say('empty', [view.counts, view.devices(), view.packets(), view.packet('none'), view.bytes])
+    for (let seq = 1; seq <= 1500; ) {
+      view.apply(Array.from({ length: [1, 64, 65, 1][seq % 4]! }, () => factRecord(seq++)))
+      if (seq % 7 === 0) trace.say(`${maxPackets} ${maxBytes}, ${seq}`, [view.counts, view.bytes])
+    }
+    view.apply([factRecord(1500, {}, 'again'), factRecord(1500, {}, 'again'), clockRecord(1600, 5)])
+    view.retain(9, 9)
+    view.seal(9)
+    view.begin(5, ['none'])
+    trace.say('end', [view.counts, view.devices(3), view.packets({ limit: 2 }).total])
+    view.close()
+  }
+})
+
+test('a rare sensor is found by its rows, a common one by time; both give the same page', () => {
+  const db = openSql()
+  const asked: string[] = []
+  const view = new SqlView(db, { maxPackets: 1e6, maxBytes: 1e9 })
+  view.apply(Array.from({ length: 40 }, (_, k) => factRecord(k + 1)))
+  const rows = new WindowRows({
+    prepare: (sql: string) => {
+      asked.push(sql.replace(/\s+/g, ' ').replace(/SELECT .*? FROM/, 'SELECT … FROM'))
+      return db.prepare(sql)
+    },
+    getRowsModified: () => db.getRowsModified(),
+  } as never)
+  for (const what of ['packets', 'sensors'] as const)
+    for (const filter of [
+      {},
+      { sensor: 'temp' },
+      { device: 'dev-1' },
+      { since: T0 },
+      { until: T0 + 9 },
+      { status: 'ONLINE' },
+    ]) {
+      if (what === 'packets' ? 'sensor' in filter : 'status' in filter) continue
+      const pages = [2000, 2001].map(rare => JSON.stringify(rows.page(what, filter, 3, 1, rare)))
+      trace.say(`${what} ${JSON.stringify(filter)}`, [
+        rows.count(what, filter),
+        pages[0] === pages[1],
+        rows.keys(what, filter, 2).length / KEY,
+        asked.splice(0),
+      ])
+    }
+  view.close()
+})
+
+test('where the windows of a gateway lie and how much of them is kept', () => {
+  for (const path of ['', ':memory:', 'x', '/abs/x', 'y.db', 'z.sqlite', '../up', 'a.db/b'])
+    trace.say(path, windowFolder(path, '/data'))
+  for (const max_bytes of [4, 24 * 2 ** 20, 24 * 2 ** 20 + 4, 1e9])
+    for (const path of ['', ':memory:']) {
+      const config = { gateway: { log: { max_bytes, max_age_s: 7 } }, storage: { sql: { driver: { path } } } }
+      trace.say(`${max_bytes}`, gatewayView({ config, dataDir: '/data' } as never))
+    }
+})
