@@ -4,12 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigStore, type UplinkConfig } from '../../src/config'
+import type { PoolWish } from '../../src/gateway/ids'
 import { Receive } from '../../src/gateway/receive/receive'
 import { ReceiveSession } from '../../src/gateway/receive/receiver-session'
 import { Uplinks } from '../../src/gateway/uplink/uplinks'
 import { OsError } from '../../src/lib/errors'
 import { realFiles } from '../../src/lib/files'
-import { silentLogger } from '../../src/lib/logger'
+import { type Logger, silentLogger } from '../../src/lib/logger'
 import type { Medium, OpenableEvents, PacketHandler } from '../../src/links/contracts'
 import { Registry } from '../../src/links/registry'
 import { Supervisor } from '../../src/links/supervisor'
@@ -106,6 +107,14 @@ export class Road implements Medium {
   }
 }
 
+const noting = (said: string[], scope = ''): Logger => ({
+  ...silentLogger,
+  info: text => said.push(`${scope}${text}`),
+  warn: text => said.push(`${scope}warning: ${text}`),
+  error: text => said.push(`${scope}error: ${text}`),
+  child: name => noting(said, `${scope}${name}: `),
+})
+
 export interface RoadSpec {
   name: string
   medium?: string
@@ -129,6 +138,10 @@ export class UplinkWorld {
   uplinks!: Uplinks
   supervisor!: Supervisor
   localUpstreams = 0
+  /** what the gateway's uplinks logged */
+  readonly said: string[] = []
+  /** ids the gateway wants for its nodes */
+  wish: PoolWish | null = null
   #fact = 0
   readonly #specs = new Map<string, RoadSpec>()
 
@@ -226,7 +239,7 @@ export class UplinkWorld {
       clock,
       trueNow: () => clock.wall(),
       timers,
-      logger: silentLogger,
+      logger: noting(this.said),
       registry,
       supervisor: this.supervisor,
       log: this.log.asLog,
@@ -235,7 +248,7 @@ export class UplinkWorld {
       units,
       files: realFiles,
       nextSeq: () => sequence.next(),
-      ids: null,
+      ids: { wanted: () => this.wish?.wanted() ?? 0, granted: async ids => this.wish?.granted(ids) },
       localUpstream: {
         start: async () => {
           this.localUpstreams++

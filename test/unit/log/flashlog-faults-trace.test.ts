@@ -22,7 +22,7 @@ const failOnce = (files: Traced, operation: Operation, nth = 0, part = /./): voi
 
 test('one refused operation, and times and sizes at their edge, are as written down', async () => {
   for (const operation of ['write', 'sync', 'open', 'syncDir', 'rename', 'truncate', 'remove'] as const)
-    for (const nth of [0, 1, 2]) {
+    for (const nth of operation === 'write' ? [0, 1, 2, 3, 4, 5, 6] : [0, 1, 2]) {
       say(`# ${operation} ${nth} fails once`)
       const files = traced()
       files.tear = 0.5
@@ -162,6 +162,20 @@ test('one refused operation, and times and sizes at their edge, are as written d
     left.truncate(`${DIR}/${left.segments(DIR).at(-1)}`, at)
     say('and the last cut off there', verify(DIR, left))
     left.done()
+  }
+
+  say('# a folder that cannot be read, and a damaged chain.json')
+  {
+    const left = traced(rig.files)
+    left.fails = (operation, path) => (operation === 'read' && path === DIR ? 'EIO' : undefined)
+    const blind = await open(left)
+    left.fails = () => undefined
+    state(blind, left)
+    const other = traced(rig.files)
+    const broken = Buffer.from('{"base":1}')
+    other.files.set(`${DIR}/chain.json`, { data: broken, durable: broken })
+    say('verify', verify(DIR, other))
+    state(await open(other), other)
   }
 
   say('# exactly commit_bytes, exactly 20 ms after the last write, exactly the interval')
