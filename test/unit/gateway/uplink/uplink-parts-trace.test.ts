@@ -1,4 +1,4 @@
-// The parts of an uplink by themselves, beside the record of it in parts-trace.txt: its secure session, the alarms before their
+// The parts of an uplink by themselves, beside the record of it in uplink-parts-trace.txt: its secure session, the alarms before their
 // turn, the ranges that are ahead of the cursor, oversized facts, and which frames went out lately.
 import { test } from 'node:test'
 import { AheadRanges } from '../../../../src/gateway/uplink/ahead-ranges'
@@ -11,7 +11,7 @@ import { buildNack, buildPing, buildSecureChannelAck, buildSecureDictReady } fro
 import { MemLog } from '../../../lib/memlog'
 import { dice, outcome, Trace } from '../../../lib/trace'
 
-const trace = new Trace('unit/gateway/uplink/parts-trace.txt')
+const trace = new Trace('unit/gateway/uplink/uplink-parts-trace.txt')
 const { say } = trace
 const course = trace.course.bind(trace)
 
