@@ -1,28 +1,16 @@
 // LoRa as a medium: raw packets on the air, no addresses. Everybody who is set the same hears everything, so answers find
 // their asker by what is in them; an address names the channel. send() resolves true when the packet was on the air.
-import type { Clock } from '../../src/lib/clock'
-import type { Logger } from '../../src/lib/logger'
-import type { Timers } from '../../src/lib/timers'
 import type { Airtime, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
 import { handOver } from '../../src/links/deliver'
 import type { DutyBook } from './airtime-file'
 import { LoraChannel } from './channel'
 import type { Reception } from './chip'
 import type { DutyCycle } from './duty'
-import type { Hardware } from './hardware'
-import type { LoraOptions } from './lora-options'
-import type { Modem } from './modem'
-import { Radio } from './radio'
+import { type LoraWorld, Radio } from './radio'
 
-interface LoraParts {
-  readonly hardware: Hardware
-  readonly options: LoraOptions
-  readonly modem: Modem
+interface LoraParts extends LoraWorld {
   readonly duty: DutyCycle
   readonly book: DutyBook | null
-  readonly clock: Clock
-  readonly timers: Timers
-  readonly logger: Logger
   readonly random: () => number
 }
 

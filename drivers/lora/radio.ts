@@ -20,14 +20,18 @@ import type { LoraOptions } from './lora-options'
 import type { Modem } from './modem'
 import { IRQ } from './registers'
 
-interface RadioParts {
+/** What a medium and its radio are made with. */
+export interface LoraWorld {
   readonly hardware: Hardware
   readonly modem: Modem
   readonly options: LoraOptions
-  readonly channel: LoraChannel
   readonly clock: Clock
   readonly timers: Timers
   readonly logger: Logger
+}
+
+interface RadioParts extends LoraWorld {
+  readonly channel: LoraChannel
   /** `bytes` are valid during the call */
   readonly onReception: (reception: Reception) => void
 }

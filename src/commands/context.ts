@@ -8,6 +8,7 @@ import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
 import type { Hardware, OutputItem } from '../links/hardware'
+import type { VerifyResult } from '../log/verify'
 import type { Reading } from '../pipeline/fact'
 import type { Plugins } from '../services'
 
@@ -45,20 +46,11 @@ export interface TerminalUiLike {
   runBios(interval: number | undefined, section: string | null): Promise<number>
 }
 
-interface LogVerification {
-  ok: boolean
-  records: number
-  first_seq: number
-  last_seq: number
-  damaged: number
-  lost: number
-}
-
 export interface LogAccess {
   /** first and last numbers, without reading every record */
   summary(): Promise<LogStatus>
   /** reads and checks every record */
-  verify(): Promise<LogVerification>
+  verify(): Promise<Pick<VerifyResult, 'ok' | 'records' | 'first_seq' | 'last_seq' | 'damaged' | 'lost'>>
   /** records from `from` on as `{boot, seq, t_raw, …fact}`, oldest first */
   export(from: number): AsyncIterable<Record<string, unknown>>
 }

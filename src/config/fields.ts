@@ -17,13 +17,7 @@ export interface FieldMeta {
   readonly unbuilt?: readonly string[]
 }
 
-type Metadata = {
-  help: string
-  restart?: boolean
-  secret?: boolean
-  side?: 'send' | 'listen'
-  unbuilt?: readonly string[]
-}
+type Metadata = { [K in keyof FieldMeta]: FieldMeta[K] }
 const about = <T>(help: string, meta: Omit<FieldMeta, 'help'>) => v.metadata<T, Metadata>({ help, ...meta })
 
 export interface NumberOptions extends Omit<FieldMeta, 'help'> {

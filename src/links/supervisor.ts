@@ -8,7 +8,7 @@ import { within } from '../lib/deadline'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import { systemTimers, type Timers } from '../lib/timers'
-import type { LinkState, Medium, Openable, Source } from './contracts'
+import type { LinkCounters, LinkState, Medium, Openable, Source } from './contracts'
 import { Link, type LinkOptions } from './link'
 import { isSafeName } from './names'
 import { isLocalHost, networkState } from './network'
@@ -41,7 +41,7 @@ interface AddOptions {
 type LinkKind = 'medium' | 'source' | 'line'
 
 /** What every face shows of a link: its state as it is, and counters. Times are UNIX ms. */
-export interface LinkReport {
+export interface LinkReport extends LinkCounters {
   kind: LinkKind
   /** medium or source type, for example 'UDP' or 'hwmon' */
   type?: string
@@ -49,13 +49,6 @@ export interface LinkReport {
   since?: number
   reason?: string
   retry_at?: number
-  rx: number
-  tx: number
-  errors: number
-  /** packets the kernel threw away before we saw them, where it says so */
-  dropped?: number
-  /** what else it counts, by name */
-  detail?: Readonly<Record<string, number>>
   opens: number
   /** down: what to do about it */
   hint?: string

@@ -7,7 +7,7 @@ import { CHAIN_FILE, readWitness, type Witness } from './chain-file'
 import { decodeHeader, type Scan, scanSegment, segmentBase, segmentFiles, segmentName } from './segment'
 import { LogState } from './state'
 
-interface VerifyResult {
+export interface VerifyResult {
   /** every byte is as it was written (a torn end excepted) */
   ok: boolean
   records: number

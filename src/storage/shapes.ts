@@ -33,20 +33,19 @@ export interface SensorRecord extends PacketSensor {
   timestamp_raw: number
 }
 
-export interface DeviceList {
+interface Page {
   ok: true
-  devices: DeviceSummary[]
   total: number
   limit: number
   offset: number
 }
 
-export interface PacketList {
-  ok: true
+export interface DeviceList extends Page {
+  devices: DeviceSummary[]
+}
+
+export interface PacketList extends Page {
   packets: PacketRecord[]
-  total: number
-  limit: number
-  offset: number
 }
 
 export interface PacketDetail {
@@ -55,12 +54,8 @@ export interface PacketDetail {
   sensors: PacketSensor[]
 }
 
-export interface SensorList {
-  ok: true
+export interface SensorList extends Page {
   sensors: SensorRecord[]
-  total: number
-  limit: number
-  offset: number
 }
 
 /** min, mean and max are null where no value lies in the bucket */
@@ -92,9 +87,8 @@ export interface HistoryQuery {
   buckets?: number
 }
 
-export interface PacketQuery {
+interface RangeQuery {
   device_id?: string | null
-  status?: string | null
   /** whole UNIX seconds, both bounds included */
   since?: number | null
   until?: number | null
@@ -102,13 +96,12 @@ export interface PacketQuery {
   offset?: number
 }
 
-export interface SensorQuery {
-  device_id?: string | null
+export interface PacketQuery extends RangeQuery {
+  status?: string | null
+}
+
+export interface SensorQuery extends RangeQuery {
   sensor_id?: string | null
-  since?: number | null
-  until?: number | null
-  limit?: number
-  offset?: number
 }
 
 export const clampLimit = (limit: number | undefined, fallback: number): number =>

@@ -3,15 +3,8 @@
 import type { Logger } from '../lib/logger'
 import type { SealedCounts } from './view'
 
-/** The sealed windows. */
-export interface WindowReport {
-  files: number
-  bytes: number
-  /** files that could not be used since the start: put aside, and filled from the log where it has the records */
-  damaged: number
-  damaged_files: readonly string[]
-  problem?: string
-}
+/** The sealed windows. Those that could not be used are put aside, and filled from the log where it has the records. */
+export type WindowReport = Omit<SealedCounts, 'upTo'>
 
 export class WindowDamage {
   readonly #logger: Logger

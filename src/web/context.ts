@@ -4,8 +4,9 @@ import type { JobRunner } from '../commands/jobs'
 import type { Change, SchemaRow } from '../config'
 import type { DisplayRegistry } from '../display'
 import type { GatewayApi, TransportApi } from '../gateway/api'
-import type { LogLine } from '../lib/logger'
+import type { Logger, LogLine } from '../lib/logger'
 import type { TransportView } from '../links/transport-view'
+import type { httpPlugins } from '../services/http'
 import type { UserStore } from '../services/users'
 import type { HistoryQuery, PacketQuery, SensorQuery } from '../storage'
 
@@ -51,40 +52,13 @@ export interface WebConfig {
   update(nested: unknown): Promise<readonly Change[]>
 }
 
-interface PluginItem {
-  readonly name: string
-  readonly config_prefix: string
-  readonly enabled: boolean
-  readonly mode: string
-  readonly mounted: boolean
-  readonly loaded: boolean
-}
-
-interface PluginList {
-  readonly plugins: { readonly mount_index: unknown; readonly runtime_index: unknown; readonly config_index: unknown }
-  readonly items: readonly PluginItem[]
-}
-
 /** Service plugins. Unknown names are BAD_REQUEST `unknown plugin`. */
-export interface PluginsControl {
-  list(): PluginList
-  load(plugin: string): Promise<unknown>
-  start(plugin: string): Promise<unknown>
-  stop(plugin: string): Promise<unknown>
-  setEnabled(plugin: string, enabled: boolean): Promise<unknown>
-  /** one command of the plugin's own, as on the command line */
-  command(plugin: string, argv: readonly string[]): Promise<{ exit_code: number; stdout?: string; stderr?: string }>
-}
+export type PluginsControl = ReturnType<typeof httpPlugins>
 
 /** Display providers (X31); the registry of the process. */
 export type DisplayControl = Pick<DisplayRegistry, 'metadata' | 'render' | 'collect'>
 
-export interface WebLogger {
-  debug(text: string): void
-  info(text: string): void
-  warn(text: string): void
-  error(text: string): void
-}
+export type WebLogger = Pick<Logger, 'debug' | 'info' | 'warn' | 'error'>
 
 /** What the page uses of a running gateway; what is absent cannot be done here. */
 type WebGateway = Pick<GatewayApi, 'status' | 'latest'> & Partial<Pick<GatewayApi, 'outputs' | 'reload' | 'safeMode'>>

@@ -149,6 +149,22 @@ export const pluginLoad: Verb = {
   text: value => `${value.name} is ${value.running ? 'running' : 'loaded'}`,
 }
 
+/** What every verb has that runs a command of a plugin; `operands`: the words before the command's own. */
+const delegated = (operands: readonly string[], pluginOf: (options: OptionValues) => string) =>
+  ({
+    operands,
+    where: 'either',
+    changes: options => !looks(pluginOf(options), options),
+    installs: options => normalizePluginName(pluginOf(options)) === INSTALLER,
+    starts: options => normalizePluginName(pluginOf(options)) === 'web_user' && options.cmd === 'start',
+    endless: stays,
+    read: reader(operands),
+    prepare: (options, _read, secret) => withPassword(pluginOf(options), options, secret),
+    run: (context, options) => runCommand(context, pluginOf(options), options),
+    text: (value: Record<string, Plain>) => textOf(value),
+    rowText: (row: Plain) => textOf(row),
+  }) satisfies Partial<Verb>
+
 export const pluginCmd: Verb = {
   name: 'plugin-cmd',
   summary: 'run a command of a plugin',
@@ -158,49 +174,18 @@ export const pluginCmd: Verb = {
     'os-node plugin-cmd web_user --cmd add -- --username bob --role operator --password-stdin',
   ],
   options: { plugin: PLUGIN, cmd: CMD, args: ARGS },
-  operands: ['plugin', 'cmd'],
-  where: 'either',
-  changes: options => !looks(options.plugin, options),
-  installs: ({ plugin }) => normalizePluginName(String(plugin)) === INSTALLER,
-  starts: options => normalizePluginName(String(options.plugin)) === 'web_user' && options.cmd === 'start',
-  endless: stays,
-  read: reader(['plugin', 'cmd']),
-  prepare: (options, _read, secret) => withPassword(options.plugin, options, secret),
-  run: (context, options) => runCommand(context, String(options.plugin), options),
-  text: (value: Record<string, Plain>) => textOf(value),
-  rowText: (row: Plain) => textOf(row),
+  ...delegated(['plugin', 'cmd'], ({ plugin }) => String(plugin)),
 }
 
-function verbOf(
+const verbOf = (
   plugin: string,
-  {
-    name,
-    aliases,
-    summary,
-    commands,
-    examples,
-  }: Pick<Verb, 'name' | 'aliases' | 'summary' | 'examples'> & { commands: string },
-): Verb {
-  return {
-    name,
-    ...(aliases && { aliases }),
-    summary,
-    description: `Commands: ${commands}. COMMAND --help shows the options of one.`,
-    examples,
-    options: { cmd: CMD, args: ARGS },
-    operands: ['cmd'],
-    where: 'either',
-    changes: options => !looks(plugin, options),
-    installs: plugin === INSTALLER,
-    starts: options => plugin === 'web_user' && options.cmd === 'start',
-    endless: stays,
-    read: reader(['cmd']),
-    prepare: (options, _read, secret) => withPassword(plugin, options, secret),
-    run: (context, options) => runCommand(context, plugin, options),
-    text: (value: Record<string, Plain>) => textOf(value),
-    rowText: (row: Plain) => textOf(row),
-  }
-}
+  { commands, ...verb }: Pick<Verb, 'name' | 'aliases' | 'summary' | 'examples'> & { commands: string },
+): Verb => ({
+  ...verb,
+  description: `Commands: ${commands}. COMMAND --help shows the options of one.`,
+  options: { cmd: CMD, args: ARGS },
+  ...delegated(['cmd'], () => plugin),
+})
 
 export const webUser = verbOf('web_user', {
   name: 'web-user',

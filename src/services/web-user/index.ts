@@ -13,19 +13,13 @@ import type {
   PluginHost,
   Service,
   WebService,
+  WebState,
 } from '../contract'
 import { ROLES, type Role, type UserChange } from '../users'
 
-export interface WebUserStatus {
-  running: boolean
-  /** how many there are */
-  users: number
-  /** where they are kept */
-  data_file: string
-  uptime_s: number
-  host: string
-  port: number
-  url: string | null
+export interface WebUserStatus extends WebState {
+  readonly users: number
+  readonly data_file: string
 }
 
 const PLACE: Record<string, OptionSpec> = {

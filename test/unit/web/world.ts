@@ -12,7 +12,7 @@ import type { LinkEvent } from '../../../src/gateway/events'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger, type Logger } from '../../../src/lib/logger'
 import { type Role, UserStore } from '../../../src/services/users'
-import type { LatestReading, WebContext } from '../../../src/web/context'
+import type { LatestReading, PluginsControl, WebContext } from '../../../src/web/context'
 import { webConfig } from '../../../src/web/from-gateway'
 import type { WebServer, WebServerOptions } from '../../../src/web/server'
 import { fake } from '../commands/fake'
@@ -157,15 +157,16 @@ export async function world(
           },
         ],
       }),
-      load: plugin => asked(plugin, 'load'),
-      start: plugin => asked(plugin, 'start'),
-      stop: plugin => asked(plugin, 'stop'),
-      setEnabled: (plugin, enabled) => asked(plugin, 'enabled', enabled),
-      command: async (plugin, argv) => {
+      load: (plugin: string) => asked(plugin, 'load'),
+      start: (plugin: string) => asked(plugin, 'start'),
+      stop: (plugin: string) => asked(plugin, 'stop'),
+      setEnabled: (plugin: string, enabled: boolean) => asked(plugin, 'enabled', enabled),
+      command: async (plugin: string, argv: readonly string[]) => {
         calls.push(['command', plugin, ...argv])
         return { exit_code: argv[0] === 'bad' ? 1 : 0, stdout: 'done\n' }
       },
-    },
+      // less of each plugin than there is
+    } as unknown as PluginsControl,
     events: {
       onReading: listener => {
         readings.add(listener)

@@ -3,17 +3,15 @@ import { Histogram } from './histogram'
 import type { StressOptions } from './options'
 import type { ShareResult } from './share'
 
-export interface StressSummary {
+type Settings = Pick<
+  StressOptions,
+  'total' | 'workers' | 'sources' | 'batch_size' | 'processes' | 'threads_per_process' | 'chain_mode'
+>
+
+export interface StressSummary extends Settings {
   ok: number
   fail: number
-  total: number
   core: string
-  chain_mode: string
-  workers: number
-  sources: number
-  batch_size: number
-  processes: number
-  threads_per_process: number | null
   /** from the first start to the last end, all parts side by side */
   duration_s: number
   throughput_pps: number
