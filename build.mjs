@@ -5,7 +5,7 @@
 //   --start     what `npm start` needs: fetches only the packages that the bundle is made of, and builds without type files
 //   --tests     also bundles test/**/*.test.ts to .build/test; --tests=TEXT those with TEXT in their path
 //   --no-types  skips the type files          --quiet    prints nothing          --any-size  has no limit of bytes (mutants)
-//   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.ts)
+//   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.json)
 //   --deb       also makes the Debian packages; --deb=arm64,armhf those; --quick packs them less
 //   --image     also makes the SD image of a board: --board rpi-4; --quick neither packs it nor its system tight
 //   --release   ends with an error where a processor has no compiler here

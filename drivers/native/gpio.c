@@ -161,7 +161,7 @@ static struct bus_job *take_lines(napi_env env, napi_value bus, napi_value lines
     return job->file < 0 ? NULL : job;
 }
 
-/* The lines are given back when the last who has them closes them, and that may take its time: never on Node's thread. */
+/* The kernel frees the lines when the last process that has them closes them, which may take long: never on Node's thread. */
 static int64_t close_work(int *fd, struct bus_job *job) {
     (void)fd;
     close(job->file);

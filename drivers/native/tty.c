@@ -173,7 +173,7 @@ static napi_value tty_lines(napi_env env, napi_callback_info info) {
     return numbers_job(env, info, LINES, set_lines);
 }
 
-/* ttyClose(bus) → job; to be given when no process has the duplicate any more, else it closes nothing but its own */
+/* ttyClose(bus) → job; to be called when no process has the duplicate any more: before, it closes its own descriptor only */
 static napi_value tty_close(napi_env env, napi_callback_info info) {
     return numbers_job(env, info, 0, close_port);
 }

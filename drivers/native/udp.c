@@ -16,7 +16,7 @@
 /* places in SO_MEMINFO's table */
 enum { MEM_RCVBUF = 1, MEM_SNDBUF = 3, MEM_DROPS = 8, MEM_COUNT = 9 };
 
-/* A buffer beyond net.core.*mem_max is given to root only; without, the kernel gives what it may. */
+/* Only root gets a buffer beyond net.core.*mem_max; for others the kernel cuts it down to that. */
 static void set_buffer(int fd, int option, int forced, int32_t bytes) {
     if (bytes > 0 && setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof bytes) != 0)
         setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes);

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 
 const LICENCE = /^(licen[cs]e|copying|unlicense)/i
-/** of src/units/atoms.generated.ts: data, no package */
+/** of src/units/atoms.generated.json: data, no package */
 const UCUM = `The table of units is derived from UCUM. The UCUM table and UCUM codes are copyright 1995-2009, Regenstrief Institute, Inc.
 and the Unified Codes for Units of Measures (UCUM) Organization. All rights reserved. Licence: https://ucum.org/license
 `

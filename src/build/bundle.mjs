@@ -350,8 +350,8 @@ async function emitTypes() {
 /** Rewrites the tables that are made from packages and committed. */
 async function generate() {
   const { generateAtoms } = await import('../units/generate.mjs')
-  writeFileSync(join(root, 'src/units/atoms.generated.ts'), generateAtoms())
-  say('src/units/atoms.generated.ts written')
+  writeFileSync(join(root, 'src/units/atoms.generated.json'), generateAtoms())
+  say('src/units/atoms.generated.json written')
 }
 
 /** What follows an option: `--board=rpi-4` and `--board rpi-4`. */

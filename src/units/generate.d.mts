@@ -1,2 +1,2 @@
-/** The text of src/units/atoms.generated.ts, made from the unit package. */
+/** The text of src/units/atoms.generated.json, made from the unit package. */
 export function generateAtoms(): string

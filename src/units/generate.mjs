@@ -1,4 +1,4 @@
-// Makes the atom table of the unit grammar: `node build.mjs --generate` writes it to src/units/atoms.generated.ts, and a
+// Makes the atom table of the unit grammar: `node build.mjs --generate` writes it to src/units/atoms.generated.json, and a
 // test compares that file with a fresh one. The definitions come from @lhncbc/ucum-lhc (UCUM's own table); what changes
 // on the way is the base: kilogram instead of gram, ampere instead of coulomb, mole and bit as dimensions of their own.
 // Fails loudly when the package holds something this file does not know how to carry over.
@@ -69,20 +69,12 @@ function carry(unit) {
     : [code, tidy(magnitude), text, flags, tidy(offset)]
 }
 
-/** The text of src/units/atoms.generated.ts. */
+/** The text of src/units/atoms.generated.json. */
 export function generateAtoms() {
   ucum.UcumLhcUtils.getInstance()
   const rows = ucum.UnitTables.getInstance()
     .allUnitsByDef()
     .filter(unit => unit.source_ === 'UCUM')
     .map(carry)
-  const head = [
-    '// Made by `node build.mjs --generate` (src/units/generate.mjs) from UCUM; not edited by hand.',
-    '',
-    '/** code, factor to the base, dimensions, flags (m takes prefixes, a arbitrary, l level), offset to the base */',
-    'type AtomRow = readonly [code: string, factor: number, dims: string, flags: string, offset?: number]',
-    '',
-    'export const ATOM_ROWS: readonly AtomRow[] = [',
-  ]
-  return [...head, ...rows.map(row => `  ${JSON.stringify(row)},`), ']', ''].join('\n')
+  return `[\n${rows.map(row => `  ${JSON.stringify(row)}`).join(',\n')}\n]\n`
 }

@@ -1,7 +1,7 @@
 // UCUM expressions → quantities. The grammar is UCUM's: symbols with prefixes and exponents, `.` and `/`, parentheses,
 // whole factors, annotations `{…}`; case counts. A text that is not an expression gives null, never an exception; what
 // to do then is the caller's matter. Input is bounded in length, so parsing is too.
-import { ATOM_ROWS } from './atoms.generated'
+import { ATOM_ROWS } from './atoms'
 
 /** What an expression means: `factor` × a product of base symbols. Base symbols are kg m s A K mol cd rad bit, and every
  * arbitrary unit or level (`[IU]`, `dB`, `B[W]`) by its own name. */

@@ -136,7 +136,6 @@ export class IdAllocator {
     for (const id of ids) {
       const entry = this.#offeredEntry(id)
       if (!entry) continue
-      this.#keeper.offered--
       this.#keeper.change({
         set: id,
         record: { ...entry, state: 'active', last_seen: now, lease_expires_at },
@@ -198,7 +197,6 @@ export class IdAllocator {
     const state = this.#keeper.load()
     const entry = state.entries.get(idVal)
     if (!entry) return false
-    if (entry.state === 'offered') this.#keeper.offered--
     const lease = immediate ? 0 : this.#keeper.meter.effective(now)
     const record: IdRecord = {
       ...entry,
@@ -233,9 +231,8 @@ export class IdAllocator {
     const state = this.#keeper.load()
     const entry = state.entries.get(id)
     if (!entry) return false
-    const wasOffered = entry.state === 'offered'
-    if (wasOffered) this.#keeper.offered--
-    const lease = wasOffered && entry.device_key === '' ? this.#poolLease : this.#keeper.policy.base_lease_seconds
+    const lease =
+      entry.state === 'offered' && entry.device_key === '' ? this.#poolLease : this.#keeper.policy.base_lease_seconds
     // never sooner: an id of a pool is held longer, and a packet under it may come from any sender
     const end = Math.max(entry.lease_expires_at, now + lease)
     const noteworthy = entry.state !== 'active' || Math.abs(now - entry.noted) >= this.#touchEvery
@@ -353,7 +350,6 @@ export class IdAllocator {
     const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
     const device_key = ownText(key)
     this.#keeper.change({ set: id, record: { meta, ...seen, device_key, state: offered ? 'offered' : 'active' } })
-    if (offered) this.#keeper.offered++
     this.#keeper.meter.arrived(now)
     this.#keeper.meter.effective(now)
     this.#keeper.meter.tell(now)
@@ -370,7 +366,6 @@ export class IdAllocator {
       state.heard(entry, now, lease_expires_at)
       return
     }
-    if (entry.state === 'offered' && !offered) this.#keeper.offered--
     const record: IdRecord = {
       ...entry,
       meta: text,

@@ -38,8 +38,7 @@ export class LeaseKeeper {
   readonly policy: LeasePolicy
   readonly store: IdStore
   readonly meter: LeaseMeter
-  /** ids that are offered now, and those taken back since the start */
-  offered = 0
+  /** offered ids that were taken back since the start */
   takenBack = 0
   onFreed: (id: number) => void = () => undefined
   readonly #options: LeaseKeeperOptions
@@ -63,6 +62,11 @@ export class LeaseKeeper {
 
   get loaded(): boolean {
     return this.#state !== null
+  }
+
+  /** ids that are offered now */
+  get offered(): number {
+    return this.#state?.offered ?? 0
   }
 
   /** read() has begun and not come to its end */
@@ -119,8 +123,7 @@ export class LeaseKeeper {
     // no device was heard while this process was down, and the last hearings may not be in the journal
     const grace = now() + Math.min(this.policy.base_lease_seconds, START_GRACE_SECONDS)
     for (const entry of state.entries.values()) {
-      if (entry.state === 'offered') this.offered++
-      else if (entry.state === 'active') state.setLease(entry, Math.max(entry.lease_expires_at, grace))
+      if (entry.state === 'active') state.setLease(entry, Math.max(entry.lease_expires_at, grace))
       yield
     }
     this.#state = state
@@ -147,10 +150,7 @@ export class LeaseKeeper {
       if (!entry) break
       const back = entry.state === 'offered'
       this.change(back ? { free: entry.id, back } : { free: entry.id })
-      if (back) {
-        this.offered--
-        this.takenBack++
-      }
+      if (back) this.takenBack++
       this.onFreed(entry.id)
     }
     this.meter.reclaimed(count, now)

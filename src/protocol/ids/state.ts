@@ -76,6 +76,8 @@ export class IdState {
   readonly granted: boolean
   /** memory of the ids in use, about */
   bytes = 0
+  /** how many of the ids are offered */
+  offered = 0
   next_candidate: number
   /** granted ids are not handed out from then on, UNIX seconds; 0: no end */
   granted_until = 0
@@ -152,6 +154,7 @@ export class IdState {
 
   /** The device was heard: it is active, and says where it is if `addr` is given. */
   heard(entry: IdEntry, lastSeen: number, leaseEnd: number, addr = entry.addr): void {
+    if (entry.state === 'offered') this.offered--
     entry.state = 'active'
     entry.last_seen = lastSeen
     entry.offline_since = 0
@@ -233,6 +236,7 @@ export class IdState {
     }
     this.#entries.set(id, entry)
     if (device_key !== '') this.#keys.set(device_key, entry)
+    if (state === 'offered') this.offered++
     this.bytes += this.cost(device_key, meta, addr)
     this.setLease(entry, lease_expires_at)
   }
@@ -241,6 +245,7 @@ export class IdState {
     const entry = this.#entries.get(id)
     if (!entry) return false
     this.#entries.delete(id)
+    if (entry.state === 'offered') this.offered--
     if (this.#keys.get(entry.device_key) === entry) this.#keys.delete(entry.device_key)
     this.bytes -= this.cost(entry.device_key, entry.meta, entry.addr)
     return true

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ATOM_ROWS } from '../../../src/units/atoms.generated'
+import { ATOM_ROWS } from '../../../src/units/atoms'
 import { resolve, resolveList } from '../../../src/units/canonical'
 
 /** unit, canonical, factor, offset */

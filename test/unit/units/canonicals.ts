@@ -1,5 +1,5 @@
 // Canonical units a gateway may send: of every atom, its powers, and its ratios and products with base units.
-import { ATOM_ROWS } from '../../../src/units/atoms.generated'
+import { ATOM_ROWS } from '../../../src/units/atoms'
 import { resolve } from '../../../src/units/canonical'
 
 export const canonicals: ReadonlySet<string> = make()
