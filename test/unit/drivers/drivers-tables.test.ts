@@ -204,6 +204,15 @@ test('what is made of options', async () => {
       const modem = outcome(() => modemOf(checkOptions(loraOptions, raw, 'm') as never))
       trace.say(`${chip} ${mhz}`, digest(0, Buffer.from(modem)))
     }
+  for (const bandwidth_khz of [250, 500])
+    for (const edge of [410, 525, 862, 1020])
+      for (const hz of [-1, 0, 1].map(more => edge * 1e6 + more)) {
+        const raw = { region: 'none', chip: edge > 600 ? 'sx1276' : 'sx1278', frequency_hz: hz, bandwidth_khz }
+        trace.say(
+          `${bandwidth_khz} kHz at ${hz}`,
+          outcome(() => modemOf(checkOptions(loraOptions, raw, 'm') as never)),
+        )
+      }
 })
 
 test('names of sensors, patterns of lines, and the budget of time on the air', async () => {

@@ -24,6 +24,14 @@ test('packets go to the port and answers come back; a port that is taken is said
     )
     assert.equal(await sender.send(Uint8Array.of(9, 0, 7)), true)
     assert.equal(await answer, '0a0007')
+    assert.equal(await listener.send(Uint8Array.of(1)), false, 'it only answers')
+    assert.equal(await sender.send(new Uint8Array(sender.maxPacket + 1)), false)
+    assert.equal(await second.send(Uint8Array.of(1)), false, 'not open')
+    assert.deepEqual(
+      [listener, sender, second].map(end => end.counters.errors),
+      [1, 1, 1],
+    )
+    assert.equal(await sender.send(new Uint8Array(sender.maxPacket).fill(9)), true)
   } finally {
     await Promise.all([listener.close(), sender.close(), second.close()])
   }

@@ -73,6 +73,12 @@ test('a name that fits none, or several, is answered with the ports that are the
     names.resolve('ttyUSB7'),
     (error: OsError) => /no serial port ttyUSB7/.test(error.message) && both(error),
   )
+  await assert.rejects(names.resolve('ttyUSB7'), (error: OsError) => {
+    const ids = ['AAA', 'BBB'].map(
+      (serial, k) => join(dev, `serial/by-id/usb-FTDI_${serial}-if00-port0`) + ` (ttyUSB${k})`,
+    )
+    return error.hint === `there are: ${ids.join(', ')}`
+  })
   await assert.rejects(names.resolve('usb:1a86:7523'), (error: OsError) => both(error))
   await assert.rejects(
     names.resolve('usb:0403:6001'),
