@@ -26,7 +26,7 @@ const DEFAULTS: PipelineSettings = {
   registryIntervalMs: 1000,
 }
 
-const record = (value: unknown): Record<string, unknown> =>
+export const record = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
 
 const invalid = (key: string, must: string, value: unknown): OsError =>
@@ -57,16 +57,20 @@ function policyOf(engine: Record<string, unknown>): DiffPolicy {
   }
 }
 
-export function readSettings(configPath: string | null): PipelineSettings {
-  if (configPath === null) return DEFAULTS
-  let config: Record<string, unknown>
+/** The object in the file at `configPath`, null where there is no file. Throws CONFIG_INVALID, CONFIG_SYNTAX. */
+export function readConfig(configPath: string): Record<string, unknown> | null {
   try {
-    config = record(JSON.parse(readFileSync(configPath, 'utf8').replace(/^\uFEFF/, '')))
+    return record(JSON.parse(readFileSync(configPath, 'utf8').replace(/^\uFEFF/, '')))
   } catch (cause) {
-    if (errno(cause) === 'ENOENT') return DEFAULTS
+    if (errno(cause) === 'ENOENT') return null
     const message = `${configPath}: ${cause instanceof Error ? cause.message : String(cause)}`
     throw new OsError(errno(cause) ? 'CONFIG_INVALID' : 'CONFIG_SYNTAX', message, { cause })
   }
+}
+
+export function readSettings(configPath: string | null): PipelineSettings {
+  const config = configPath === null ? null : readConfig(configPath)
+  if (configPath === null || config === null) return DEFAULTS
   const engine = record(config.engine_settings)
   const { registry = 'data/device_registry' } = record(config.RESOURCES)
   const dialect = engine.unit_dialect ?? DEFAULTS.unitDialect

@@ -4,17 +4,16 @@
 // with the checks of what may be sent.
 // Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Conversion of one row on the hot
 // path: one map lookup and one multiply-add; conversions are kept in a bounded cache.
-import { readFileSync } from 'node:fs'
 import { checkArgument, checkOptions } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
-import { errno, OsError } from '../lib/errors'
+import { OsError } from '../lib/errors'
 import { type Resolved, resolve, resolveList } from '../units/canonical'
 import { wireUnits } from '../units/wire'
 import { isGoodName, isGoodStatus } from '../wire/names'
 import { pyFloat } from '../wire/number'
 import { type RejectedRow as RefusedRow, toMillis } from './core'
 import type { Fact, FactDict, SensorFact } from './fact'
-import { checkPrecision } from './settings'
+import { checkPrecision, readConfig, record } from './settings'
 import { attributeConversion, attributeFact, standardValue } from './standardize-attribute'
 import type { UnitDialect } from './wireunit'
 import { survives } from './wireunit'
@@ -68,21 +67,12 @@ const statusProblem = (status: unknown): string =>
 
 /** `engine_settings` and `payload_switches` of a configuration file. A missing file means defaults. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
 function readSettings(configPath: string): StandardizerSettings {
-  let text: string
-  try {
-    text = readFileSync(configPath, 'utf8')
-  } catch (cause) {
-    if (errno(cause) === 'ENOENT') return {}
-    throw new OsError('CONFIG_INVALID', `${configPath} cannot be read: ${errno(cause) ?? cause}`, { cause })
+  const config = readConfig(configPath)
+  if (!config) return {}
+  return {
+    ...record(config.engine_settings),
+    payload_switches: { SensorId: true, ...record(config.payload_switches) },
   }
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(text.replace(/^\uFEFF/, ''))
-  } catch (cause) {
-    throw new OsError('CONFIG_SYNTAX', `${configPath}: ${(cause as Error).message}`, { cause })
-  }
-  const { engine_settings, payload_switches } = (parsed ?? {}) as Record<string, object | undefined>
-  return { ...engine_settings, payload_switches: { SensorId: true, ...payload_switches } }
 }
 
 /** Whether a value lies within 64-bit fixed point with this precision. */
