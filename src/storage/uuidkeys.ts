@@ -14,7 +14,6 @@ export class UuidKeys {
   readonly #out: OutFile
   readonly #part: number
   readonly #counts = new Float64Array(256)
-  #bytes = 0
 
   constructor(files: Files, path: string, part = PART) {
     this.#files = files
@@ -28,7 +27,6 @@ export class UuidKeys {
     entry.writeUIntBE(row, 16, 6)
     this.#out.write(entry)
     this.#counts[uuid[0]!]!++
-    this.#bytes += ENTRY
   }
 
   /** All of them by uuid, then by row. */
@@ -55,8 +53,8 @@ export class UuidKeys {
     if (entries === 0) return
     const part = Buffer.allocUnsafe(entries * ENTRY)
     let used = 0
-    for (let from = 0; from < this.#bytes; from += BLOCK) {
-      const block = this.#files.readAt(this.#out.path, from, Math.min(BLOCK, this.#bytes - from))
+    const blockAt = (from: number): Buffer => this.#files.readAt(this.#out.path, from, BLOCK)
+    for (let from = 0, block = blockAt(from); block.length > 0; block = blockAt((from += BLOCK))) {
       for (let at = 0; at < block.length; at += ENTRY) {
         const first = block[at]!
         if (first >= low && first < high) used += block.copy(part, used, at, at + ENTRY)

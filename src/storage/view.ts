@@ -73,10 +73,10 @@ export class SqlView {
   readonly #sealed: SealedWindows | undefined
   readonly #writes: boolean
   /** the open window: its first seq, its packets */
-  #from = 0
+  #from!: number
   #packets = 0
   #last = { seq: 0, boot: 0, wall_ms: 0 }
-  #corrected = 0
+  #corrected!: number
   #moved = false
   #unsyncedNow = false
   #problem: string | undefined
@@ -163,10 +163,7 @@ export class SqlView {
   /** Removes the sealed windows beyond the bounds; the log has everything from `logFirst` on. A clock that no time source confirms
    *  makes none too old. */
   retain(logFirst: number, now: number): void {
-    const gone = this.#sealed?.retain(logFirst, this.#unsyncedNow ? 0 : now) ?? 0
-    if (gone === 0) return
-    this.counts.packets -= gone
-    this.counts.left += gone
+    this.counts.left += this.#sealed?.retain(logFirst, this.#unsyncedNow ? 0 : now) ?? 0
     this.#tell()
   }
 
@@ -253,7 +250,7 @@ export class SqlView {
   /** Goes on without the window of a BadWindow; throws anything else. */
   #lost(error: unknown): void {
     if (!(error instanceof BadWindow) || !this.#sealed) throw error
-    this.counts.packets -= this.#sealed.lost(error.file)
+    this.#sealed.lost(error.file)
     this.hole = this.#writes
     this.#tell()
   }

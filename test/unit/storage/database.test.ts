@@ -94,6 +94,27 @@ test('while the view is rebuilt for longer than the wait, the answer is "databas
   await stop()
 })
 
+test('a question waits five seconds for a view that starts', async t => {
+  const { db, stop } = await openWith(1, {
+    startWaitMs: undefined as never,
+    program: () => ({ ...workerProgram(), script: 'setInterval(() => undefined, 1000)' }),
+  })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  await db.connect()
+  let code = 'none yet'
+  const asked = db.queryDevices().catch(error => {
+    code = error.code
+  })
+  t.mock.timers.tick(4999)
+  await new Promise(setImmediate)
+  assert.equal(code, 'none yet')
+  t.mock.timers.tick(1)
+  await asked
+  assert.equal(code, 'DB_STARTING')
+  t.mock.timers.reset()
+  await stop()
+})
+
 test('a worker that dies is started again and the view is complete again', async () => {
   // the real worker, which dies when asked for the packet `die`
   const dies = `require('node:worker_threads').parentPort.on('message', m => { if (m.question?.uuid === 'die') process.exit(3) });`
@@ -145,6 +166,13 @@ test('a view that is kept off says why, counts what it did not answer, and is wh
   await stop()
 })
 
+test('resume is refused as connect is', async () => {
+  const { db, stop } = await openWith(0, { sql: { enabled: false } })
+  await db.pause('kept off')
+  await assert.rejects(db.resume(), { code: 'DB_NOT_CONFIGURED' })
+  await stop()
+})
+
 test('resume starts no second worker beside the one that is to come', async () => {
   const { db, stop } = await openWith(1, {
     program: absent,
@@ -173,9 +201,9 @@ test('while nothing is sealed the log keeps its first record for the view, and a
 
 /** A worker of the test: answers with all that it heard so far, and says of itself what the main thread reads then. */
 const scripted = (windows: readonly unknown[], answers: string) => `
-  const { parentPort: port, workerData: { wasm, ...setup } } = require('node:worker_threads')
+  const { parentPort: port, resourceLimits, workerData: { wasm, ...setup } } = require('node:worker_threads')
   if (setup.windows) setup.windows.dir = ''
-  const heard = [setup]
+  const heard = [{ ...setup, youngMb: resourceLimits.maxYoungGenerationSizeMb }]
   const state = { counts: { packets: 0, duplicates: 0, left: 0 }, heap: 1000, hole: false }
   const say = (message, transfer = []) => port.postMessage({ ...message, ...state }, transfer)
   port.on('message', message => {
@@ -215,7 +243,17 @@ test('what a worker is fed and asked, and what the view says of itself, is as wr
   writeFileSync(join(dir, windowName(9000, 9999)), '')
   const windows = { dir, readOnly: false, keepBytes: 5, keepMs: 6 }
   const one = note(first + 200, first + 300)
+  // so many packets that one less would begin later
+  let most = 3000
+  while (log.startOfLast(most) === log.startOfLast(most - 1)) most++
+  let witnesses = 0
+  const read = log.reader.bind(log)
+  t.mock.method(log, 'reader', (from: number, options: { upTo?: number }) => {
+    if (options?.upTo === from) witnesses++
+    return read(from, options)
+  })
   const lives: Record<string, [object, readonly unknown[], string?]> = {
+    'bytes for so many packets': [{ maxBytes: 100 * most }, []],
     'no windows': [{ maxPackets: 1000 }, []],
     'few bytes': [{ maxBytes: 20_050 }, []],
     'windows, and nothing sealed': [{ windows }, []],
@@ -229,6 +267,8 @@ test('what a worker is fed and asked, and what the view says of itself, is as wr
       [],
       'state.heap = state.heap < 5e7 ? 48 * 1024 * 1024 : state.heap + 1',
     ],
+    'a worker that grew and rests': [{ heapBytes: 5000, heapGrowth: 3, idleMs: 1000 }, [], 'state.heap += 2000'],
+    'a hole, and rest': [{ windows, idleMs: 1000 }, [one], 'state.hole = message.question.name === "packet"'],
     'a worker that rests': [{ idleMs: 1000 }, [], 'state.counts.duplicates++'],
     'a worker that rests until a window is due': [{ windows, idleMs: 1000, maxPackets: 4000 }, []],
     'a refusal': [
@@ -268,7 +308,7 @@ test('what a worker is fed and asked, and what the view says of itself, is as wr
     await add(5000, 5003)
     await settled()
     await ask(() => db.counted())
-    for (const odd of [{ limit: Number.NaN }, { since: Number.NaN }]) {
+    for (const odd of [{ limit: Number.NaN }, { since: Number.NaN }, { buckets: Number.NaN }, { offset: Number.NaN }]) {
       await ask(() => db.queryHistory({ device_id: 'a', sensor_id: 'b', ...odd }))
       await ask(() => db.querySensors(odd))
       await ask(() => db.queryPackets(odd))
@@ -291,7 +331,8 @@ test('what a worker is fed and asked, and what the view says of itself, is as wr
     await db.resume()
     await ask(() => db.queryPacket('odd'))
     await db.close()
-    trace.say(name, [state()])
+    trace.say(name, [state(), witnesses])
+    witnesses = 0
   }
   // a window is due, or one packet or byte short of it
   const [facts, bytes] = [log.factsAfter(0), log.bytesAfter(0)]

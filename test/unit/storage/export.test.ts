@@ -262,6 +262,11 @@ test('a file that is there stays unless --force is given; a folder, a wrong path
   writeFileSync(out, 'mine')
   await assert.rejects(exportDatabase(options(dir, out)), { code: 'USAGE', message: `${out} is there already` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
+  // before anything is written: the file beside it could not even be made
+  const long = join(dir, 'x'.repeat(250))
+  writeFileSync(long, '')
+  await assert.rejects(exportDatabase(options(dir, long)), { code: 'USAGE', message: `${long} is there already` })
+  rmSync(long)
   await assert.rejects(exportDatabase({ ...options(dir, join(dir, 'log')), force: true }), /is there and is no file/)
   const nowhere = exportDatabase(options(dir, join(dir, 'no/such/folder.sqlite')))
   await assert.rejects(nowhere, { code: 'STORAGE', message: /\/no\/such\/folder.sqlite cannot be written: ENOENT/ })
@@ -279,6 +284,18 @@ test('a file that is there stays unless --force is given; a folder, a wrong path
   await assert.rejects(exportDatabase({ ...options(dir, out), force: true, signal: stop2.signal }), { code: 'TIMEOUT' })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
+})
+
+test('the new name is on the medium when the export is done', async t => {
+  const { dir, add, stop, out } = await place(false)
+  await add(0, 5)
+  await stop()
+  const synced = t.mock.method(realFiles, 'syncDir')
+  await exportDatabase(options(dir, out))
+  assert.deepEqual(
+    synced.mock.calls.map(call => call.arguments[0]),
+    [dir],
+  )
 })
 
 test('Ctrl-C in the middle leaves nothing behind', async () => {

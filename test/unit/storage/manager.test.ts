@@ -120,3 +120,45 @@ test('a node has one when storage.sql is on; off, unknown or not connected is DB
   assert.equal(off.connected, false)
   await assert.rejects(new DatabaseManager({}).connect(), /no data directory/)
 })
+
+test('over a log of this process without a data directory a relative path keeps no windows', async t => {
+  for (const [path, dataDir, pins] of [
+    ['', undefined, 0],
+    ['x', undefined, 0],
+    ['', join(root, 'd'), 1],
+    [join(root, 'abs'), undefined, 1],
+    [':memory:', join(root, 'd'), 0],
+  ] as const) {
+    const log = await FlashLog.open({ dir: join(root, `pins${folder++}`), commitIntervalMs: 5, ackCommitMs: 2 })
+    const pin = t.mock.method(log, 'pin')
+    const db = new DatabaseManager({ storage: { sql: { driver: { path } } } }, { log, ...(dataDir && { dataDir }) })
+    await db.connect()
+    assert.equal(pin.mock.callCount(), pins, `${path} in ${dataDir}`)
+    await db.close()
+    await log.close()
+  }
+})
+
+test('close ends when the view has ended', async t => {
+  const log = await FlashLog.open({ dir: join(root, 'ends'), commitIntervalMs: 5, ackCommitMs: 2 })
+  const db = new DatabaseManager({}, { log })
+  await db.connect()
+  let end = (): void => undefined
+  const close = Database.prototype.close
+  t.mock.method(Database.prototype, 'close', async function (this: Database) {
+    await close.call(this)
+    await new Promise<void>(resolve => {
+      end = resolve
+    })
+  })
+  let closed = false
+  const closing = db.close().then(() => {
+    closed = true
+  })
+  await until('the view ends', () => end.name === '')
+  await new Promise(setImmediate)
+  assert.equal(closed, false)
+  end()
+  await closing
+  await log.close()
+})

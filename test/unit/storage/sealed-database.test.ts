@@ -179,6 +179,22 @@ test('segments wait for their window, and the windows outlast them', async () =>
   await stop()
 })
 
+test('windows beyond their bound go once the log has dropped their records', async () => {
+  const dir = newDir()
+  const windows = { dir: join(dir, 'sql'), readOnly: false, keepBytes: 1, keepMs: 0 }
+  const { log, db, add, stop } = await opened(dir, { windows }, { maxBytes: 256 * 1024, segmentBytes: 32 * 1024 })
+  await db.connect()
+  for (let k = 0; k < 6000; k += 500) {
+    await add(k, k + 500)
+    await until(() => db.lagRecords() === 0)
+  }
+  const { packets, left } = db.status()
+  assert.ok(left > 1000, `${left} left`)
+  assert.equal(packets + left, 6000)
+  assert.ok(Number(windowsOf(dir)[0]!.slice(17, 33)) >= log.firstSeq - 500)
+  await stop()
+})
+
 test('a view that rests has no worker until somebody asks or a window is due', async () => {
   const dir = newDir()
   const { db, add, stop } = await opened(dir, { idleMs: 30 })

@@ -133,6 +133,14 @@ test('times that move: in sealed windows, in the open one, for a reader, and whe
     const say = (what: string, one = view): void =>
       trace.say(`${why}, ${what}`, [one.counts, one.hole, files.list(DIR).sort(), times(one)])
     say('before')
+    const limits = { dir: DIR, files, readOnly: true, keepBytes: 0, keepMs: 0 }
+    const fresh = new SqlView(
+      openSql(),
+      { maxPackets: 9, maxBytes: 9 },
+      { folder: new WindowFolder(limits), open: openSql },
+    )
+    trace.say('a new view, before it is fed', fresh.counts)
+    fresh.close()
     trace.say(
       'summaries',
       folder.sealed.map(({ summary }) => [summary.unsynced, summary.corrected, summary.moved]),
@@ -251,6 +259,32 @@ test('a rare sensor is found by its rows, a common one by time; both give the sa
         asked.splice(0),
       ])
     }
+  view.close()
+})
+
+test('the history of a window that lies in the range and in one bucket is known without its rows', () => {
+  const { view, loads } = openView(new MemFiles(), { maxPackets: 10 })
+  view.apply(Array.from({ length: 30 }, (_, k) => factRecord(k + 1, {}, 'dev')))
+  for (const [since, until, buckets] of [
+    [1, 30, 1],
+    [2, 30, 1],
+    [1, 29, 1],
+    [1, 30, 3],
+    [1, 30, 4],
+    [0, 31, 1],
+    [11, 20, 1],
+    [10, 21, 1],
+    [11, 19, 1],
+    [31, 40, 1],
+    [20, 11, 1],
+  ] as const) {
+    const before = loads()
+    const found = view.history({ device_id: 'dev', sensor_id: 'temp', since: T0 + since, until: T0 + until, buckets })
+    trace.say(`${since} to ${until} in ${buckets}`, [
+      loads() - before,
+      found.buckets.map(b => [b.t - T0, b.count, b.min, b.mean, b.max]),
+    ])
+  }
   view.close()
 })
 

@@ -118,8 +118,14 @@ test('exports hold what windows and log hold, with its times, as written down', 
   const write = (what: string, display: boolean, windows?: string): void => {
     for (const one of [writeExport, writeCsv]) {
       const told: unknown[] = []
+      let open = 0
+      files.gate = operation => {
+        if (operation === 'open') open++
+        if (operation === 'close') open--
+      }
       const done = outcome(() => one({ ...source, windows, display }, '/out', (...far) => told.push(far)))
-      trace.say(what, [JSON.parse(done), told, digest(0, files.read('/out')), files.list('/').length])
+      trace.say(what, [JSON.parse(done), told, digest(0, files.read('/out')), files.list('/').length, open])
+      files.gate = () => undefined
     }
   }
   write('the log alone', true)
