@@ -150,13 +150,11 @@ export class SealedWindows {
     }
   }
 
-  /** Goes on without a file. Returns how many packets went with it. */
-  lost(name: string, why: 'damaged' | 'foreign' = 'damaged'): number {
+  /** Goes on without a file. */
+  lost(name: string, why: 'damaged' | 'foreign' = 'damaged'): void {
     const window = this.folder.sealed.find(sealed => sealed.name === name)
     this.folder.drop(name, why)
-    if (!window) return 0
-    this.#forget(window)
-    return window.summary.packets
+    if (window) this.#forget(window)
   }
 
   /** Removes what is beyond the bounds of the folder. Returns how many packets went. */
