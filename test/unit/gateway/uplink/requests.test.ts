@@ -42,16 +42,17 @@ test('ids, time and pools are requested, repeated, taken and refused as requests
       identity: identity as never,
       logger: { warn: logs('warn'), info: logs('info'), error: logs('error') } as never,
       changed: () => said.push('changed'),
-      pool: () =>
-        round < 2
-          ? null
-          : {
-              wanted: () => wanted,
-              granted: async ids => {
-                said.push(ids)
-                if (ids.length > 3) throw new Error('no space')
-              },
-            },
+      pool: () => {
+        said.push('pool?')
+        if (round < 2) return null
+        return {
+          wanted: () => wanted,
+          granted: async ids => {
+            said.push(ids)
+            if (ids.length > 3) throw new Error('no space')
+          },
+        }
+      },
     })
     for (let k = 0; k < 120; k++) {
       const seq = pick([last, last, last - 1, last - 2, 0])

@@ -45,6 +45,7 @@ test('no frame of a new template before the counter is on flash; one commit serv
   assert.equal(changes(), 1)
   for (; user.nextTid < counters.get('tid:up:7')!; user.nextTid++) assert.equal(tids.ready(user), true)
   assert.equal(tids.ready(user), false, 'the next run would start here')
+  assert.equal(waiting.length, 2, 'and a further counter is requested')
   tids.keep([user])
   assert.equal(counters.get('tid:up:7'), user.nextTid)
 })

@@ -2,14 +2,19 @@
 // turn, the ranges that are ahead of the cursor, oversized facts, and which frames went out lately.
 import { test } from 'node:test'
 import { AheadRanges } from '../../../../src/gateway/uplink/ahead-ranges'
-import { Alarms } from '../../../../src/gateway/uplink/alarms'
+import { Alarms, alarmCheck } from '../../../../src/gateway/uplink/alarms'
+import { Encoders } from '../../../../src/gateway/uplink/encoders'
 import type { FactRecord, Item } from '../../../../src/gateway/uplink/lane'
 import { Oversized } from '../../../../src/gateway/uplink/oversized'
 import { RecentFrames } from '../../../../src/gateway/uplink/recent'
 import { UplinkSession } from '../../../../src/gateway/uplink/session'
+import { silentLogger } from '../../../../src/lib/logger'
 import { buildNack, buildPing, buildSecureChannelAck, buildSecureDictReady } from '../../../../src/protocol/control'
+import { SecureClient } from '../../../../src/protocol/secure/client'
+import { ManualClock } from '../../../lib/manual'
 import { MemLog } from '../../../lib/memlog'
 import { dice, outcome, Trace } from '../../../lib/trace'
+import { units } from '../../../lib/uplinkworld'
 
 const trace = new Trace('unit/gateway/uplink/uplink-parts-trace.txt')
 const { say } = trace
@@ -95,6 +100,18 @@ test('the parts of an uplink do what is written down', () => {
       if (now === 11_500) for (let k = 0; k < 99; k++) session.ackedPlain(7)
     }
     say(`acknowledges: ${acknowledges}`, went)
+    /** how many go at that time */
+    const at = (now: number): number => {
+      answers.now = now
+      let count = 0
+      for (; count < 40 && session.mayGo(fact(7)); count++) session.sentPlain(7)
+      for (let k = 0; k < 99; k++) session.ackedPlain(7)
+      return count
+    }
+    // a round begins, and the next one an hour after its end, to the millisecond
+    let begun = 100_000_000
+    while (at(begun) === 40) begun += 1000
+    say('the hour between two rounds', [at(begun + 11_000 + 3_599_999), at(begun + 11_000 + 3_600_000)])
   }
 
   say('# what a session asks, answers and reports')
@@ -129,7 +146,47 @@ test('the parts of an uplink do what is written down', () => {
   for (let k = 0; k < 80; k++) trace.lines.push(outcome(step))
   course('session', 3000, 300, step)
 
+  say('# key frames where time on the air is bounded')
+  {
+    const clock = new ManualClock()
+    const encoders = new Encoders(
+      { name: 'up', diffBase: 'sticky', frames: 'auto', fullEvery: 1000, fullIntervalS: 1, precision: 4 },
+      {
+        log: { counter: () => undefined, appendCounter: () => 1, committed: async () => undefined } as never,
+        clock,
+        logger: silentLogger,
+        units,
+        client: new SecureClient({ clock }),
+        changed: () => undefined,
+        airtime: { of: (bytes: number) => (bytes > 40 ? 1000 : 10), share: 0.1 } as never,
+      },
+    )
+    const cmds = Array.from({ length: 200 }, (_, k) => {
+      clock.advance(500)
+      const sensors = [{ id: 'a', status: 'OK', unit: 'K', value: k }]
+      return encoders.encode({ ...fact(7), tRaw: clock.wall(), sensors }, false, 1400).cmd
+    })
+    say(
+      'key frames',
+      cmds.flatMap((cmd, k) => (cmd === 0x3f ? [k * 500] : [])),
+    )
+  }
+
   say('# alarms before their turn')
+  const check = (statuses: string[], state: string, status: string): boolean =>
+    alarmCheck(statuses)({
+      ...fact(1),
+      state,
+      sensors: [
+        { id: 'a', status: 'OK', unit: '', value: 1 },
+        { id: 'b', status, unit: '', value: 1 },
+      ],
+    })
+  for (const statuses of [[], ['alarm'], ['ALARM', 'Low']])
+    say(
+      `${statuses}`,
+      ['OK', 'alarm', 'LOW'].flatMap(text => [check(statuses, text, 'OK'), check(statuses, 'OK', text)]),
+    )
   const log = new MemLog()
   log.isAlarm = ({ tRaw }) => tRaw % 3 === 0
   const append = (): number => log.appendFact({ ...fact(1), tRaw: log.lastSeq + 1 }, { medium: 'local' })

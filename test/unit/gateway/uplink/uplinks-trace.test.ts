@@ -37,7 +37,17 @@ function watch(w: UplinkWorld) {
     if (w.said.length > 0) say('  said', w.said.splice(0))
     const { uplinks } = w
     const { active, draining, backlog, maxPacket, names } = uplinks
-    say('  ', [names, active?.name, active?.medium, draining, backlog, maxPacket, w.localUpstreams, w.log.cursors.size])
+    say('  ', [
+      names,
+      active?.name,
+      active?.medium,
+      draining,
+      backlog,
+      maxPacket,
+      w.localUpstreams,
+      w.log.cursors.size,
+      w.timers.armed,
+    ])
     say('  forwarding', { ...uplinks.forwarding(), since: uplinks.forwarding().since - w.clock.wall() })
     for (const [name, report] of Object.entries(uplinks.status())) say(`  ${name}`, report)
     for (const [name, link] of Object.entries(w.supervisor.links())) say(`  link ${name}`, link)
@@ -119,6 +129,7 @@ test('a list that changes, roads that come and go, and what is too large for som
   w.road('one').unplug()
   for (let k = 0; k < 6; k++) w.fact()
   await w.run(500)
+  mock.timers.tick(20_000)
   state('the first is unplugged')
   await w.run(700)
   state('the second takes over')
@@ -134,6 +145,9 @@ test('a list that changes, roads that come and go, and what is too large for som
   await w.run(300)
   state('and carries again')
 
+  mock.timers.tick(600_000)
+  await w.run(50)
+  state('requests are made again')
   w.road('one').cut = true
   for (let k = 0; k < 5; k++) w.fact()
   await w.run(20_000, 50)
@@ -142,6 +156,14 @@ test('a list that changes, roads that come and go, and what is too large for som
   for (let k = 0; k < 40; k++) w.fact(k % 9 === 8 ? 9 : undefined)
   await w.run(3000)
   state('over the broker')
+  w.road('mq').delayMs = 300
+  for (let k = 0; k < 90; k++) w.fact()
+  for (let k = 0; k < 4; k++) {
+    await w.run(400)
+    state('over a slow broker')
+  }
+  w.road('mq').delayMs = 5
+  await w.run(3000)
   w.road('mq').refuses = true
   for (let k = 0; k < 4; k++) w.fact()
   await w.run(200)
@@ -194,6 +216,10 @@ test('best effort, batches, a slow radio, and a clock that nobody vouches for', 
   for (let k = 0; k < 3; k++) w.fact()
   await w.run(1000)
   state('refused')
+  w.road('plain').refuses = false
+  for (let k = 0; k < 3; k++) w.fact()
+  await w.run(1000)
+  state('taken again')
   w.road('plain').unplug()
   await w.run(3000)
   for (let k = 0; k < 3; k++) w.fact(undefined, 'OK', k)
