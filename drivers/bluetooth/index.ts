@@ -64,8 +64,6 @@ export const bluetoothDriver: MediumDriver<BluetoothOptions> = {
 
 export type AdvertisementType = 'bthome' | 'ibeacon' | 'eddystone' | 'ruuvi'
 
-type Make = (name: string, raw: unknown, context: DriverContext, parts?: SourceParts) => AdvertisedSource
-
 type Channels = Readonly<Record<string, FixedChannel | undefined>>
 
 /** Every usual channel, changed or switched off by the options, and every other one that they name. */
@@ -78,57 +76,42 @@ const unitIn =
   (key: string): string | undefined =>
     specs.find(spec => spec.key === key)?.unit
 
-const source = (type: AdvertisementType, make: Make, schema: GenericSchema<unknown, CommonOptions>) => ({
+const source = <Options extends CommonOptions>(
+  type: AdvertisementType,
+  schema: GenericSchema<unknown, Options>,
+  make: (name: string, options: Options, context: DriverContext, parts?: SourceParts) => AdvertisedSource,
+) => ({
   type,
-  schema,
-  create: make,
+  schema: schema as GenericSchema<unknown, CommonOptions>,
+  create: (name: string, raw: unknown, context: DriverContext, parts?: SourceParts) =>
+    make(name, checkOptions(schema, raw, name), context, parts),
 })
 
 /** type → driver. `create` takes parts in place of the machine's (tests). */
 export const advertisementSources = {
-  bthome: source(
-    'bthome',
-    (name, raw, context, parts) => {
-      const options = checkOptions(bthomeOptions, raw, name)
-      const { address, bind_key } = options
-      const cipher = bind_key === undefined ? undefined : new BthomeCipher(Buffer.from(bind_key, 'hex'))
-      const made = { type: 'bthome', options, address, unitOf: channelUnit, channels: options.channels }
-      return new AdvertisedSource(name, { ...made, decoder: () => new BthomeDecoder(cipher) }, context, parts)
-    },
-    bthomeOptions,
-  ),
-  ibeacon: source(
-    'ibeacon',
-    (name, raw, context, parts) => {
-      const options = checkOptions(ibeaconOptions, raw, name)
-      const { address = null, path_loss, channels } = options
-      const decoder = (): IbeaconDecoder => new IbeaconDecoder(options, path_loss)
-      const made = { type: 'ibeacon', options, address, unitOf: unitIn(IBEACON_CHANNELS) }
-      const usual = withUsual(['presence', 'rssi', 'distance'], channels)
-      return new AdvertisedSource(name, { ...made, decoder, channels: usual }, context, parts)
-    },
-    ibeaconOptions,
-  ),
-  eddystone: source(
-    'eddystone',
-    (name, raw, context, parts) => {
-      const options = checkOptions(eddystoneOptions, raw, name)
-      const made = { type: 'eddystone', options, address: options.address, unitOf: unitIn(EDDYSTONE_CHANNELS) }
-      const usual = withUsual(['battery', 'temperature', 'advertisements', 'uptime'], options.channels)
-      const decoder = (): EddystoneDecoder => new EddystoneDecoder()
-      return new AdvertisedSource(name, { ...made, decoder, channels: usual }, context, parts)
-    },
-    eddystoneOptions,
-  ),
-  ruuvi: source(
-    'ruuvi',
-    (name, raw, context, parts) => {
-      const options = checkOptions(ruuviOptions, raw, name)
-      const made = { type: 'ruuvi', options, address: options.address, unitOf: unitIn(RUUVI_CHANNELS) }
-      const channels = withUsual(RUUVI_USUAL, options.channels)
-      const decoder = (): RuuviDecoder => new RuuviDecoder()
-      return new AdvertisedSource(name, { ...made, decoder, channels }, context, parts)
-    },
-    ruuviOptions,
-  ),
+  bthome: source('bthome', bthomeOptions, (name, options, context, parts) => {
+    const { address, bind_key } = options
+    const cipher = bind_key === undefined ? undefined : new BthomeCipher(Buffer.from(bind_key, 'hex'))
+    const made = { type: 'bthome', options, address, unitOf: channelUnit, channels: options.channels }
+    return new AdvertisedSource(name, { ...made, decoder: () => new BthomeDecoder(cipher) }, context, parts)
+  }),
+  ibeacon: source('ibeacon', ibeaconOptions, (name, options, context, parts) => {
+    const { address = null, path_loss, channels } = options
+    const decoder = (): IbeaconDecoder => new IbeaconDecoder(options, path_loss)
+    const made = { type: 'ibeacon', options, address, unitOf: unitIn(IBEACON_CHANNELS) }
+    const usual = withUsual(['presence', 'rssi', 'distance'], channels)
+    return new AdvertisedSource(name, { ...made, decoder, channels: usual }, context, parts)
+  }),
+  eddystone: source('eddystone', eddystoneOptions, (name, options, context, parts) => {
+    const made = { type: 'eddystone', options, address: options.address, unitOf: unitIn(EDDYSTONE_CHANNELS) }
+    const usual = withUsual(['battery', 'temperature', 'advertisements', 'uptime'], options.channels)
+    const decoder = (): EddystoneDecoder => new EddystoneDecoder()
+    return new AdvertisedSource(name, { ...made, decoder, channels: usual }, context, parts)
+  }),
+  ruuvi: source('ruuvi', ruuviOptions, (name, options, context, parts) => {
+    const made = { type: 'ruuvi', options, address: options.address, unitOf: unitIn(RUUVI_CHANNELS) }
+    const channels = withUsual(RUUVI_USUAL, options.channels)
+    const decoder = (): RuuviDecoder => new RuuviDecoder()
+    return new AdvertisedSource(name, { ...made, decoder, channels }, context, parts)
+  }),
 } satisfies Record<AdvertisementType, SourceDriver>

@@ -66,11 +66,6 @@ export class I2cBus {
     }
   }
 
-  /** a transfer has missed its deadline and is still in the kernel */
-  get stuck(): boolean {
-    return this.#adapter.bus.stuck
-  }
-
   /**
    * Writes `write`, then, without a stop between, reads as many bytes as `read` is long; either may be null. `read` belongs
    * to the call until it is settled. Resolves with the bytes read. Throws NO_REPLY, UNSUPPORTED (an SMBus adapter has no such

@@ -104,16 +104,6 @@ export class NativeThread {
     return this.#stuck
   }
 
-  /** calls not done yet */
-  get pending(): number {
-    return this.#pending
-  }
-
-  /** It was closed, and its thread has let go of the device. */
-  get ended(): boolean {
-    return !this.#open && this.addon.busClose(this.handle) === 1
-  }
-
   /** Why no call can be begun now, or null; to be asked before one is handed to the addon. */
   refusal(): OsError | null {
     if (!this.#open) return new OsError('LINK_DOWN', `${this.path}: closed`)

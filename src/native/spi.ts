@@ -50,10 +50,6 @@ export class SpiBus {
     }
   }
 
-  get path(): string {
-    return this.#bus.path
-  }
-
   /** a transfer has missed its deadline and is still in the kernel */
   get stuck(): boolean {
     return this.#bus.stuck
