@@ -103,7 +103,8 @@ function report(result: VerifyResult, state: LogState, file: string, scan: Scan)
     if (result.first_seq === 0) result.first_seq = scan.first
     result.last_seq = scan.last
   }
-  if (!scan.header && (scan.records > 0 || scan.pieces.some(p => !p.torn))) result.ok = false
+  // records from the first byte on: no piece tells of the header that is gone
+  if (!scan.header && scan.records > 0) result.ok = false
   for (const piece of scan.pieces) {
     if (piece.torn) {
       result.torn_bytes += piece.length

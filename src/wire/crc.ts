@@ -3,7 +3,7 @@
 
 const CRC8 = new Uint8Array(256)
 const CRC16 = new Uint16Array(256)
-for (let i = 0; i < 256; i++) {
+for (let i = 0; i < CRC8.length; i++) {
   let a = i
   let b = i << 8
   for (let k = 0; k < 8; k++) {

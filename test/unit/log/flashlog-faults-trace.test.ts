@@ -178,6 +178,21 @@ test('one refused operation, and times and sizes at their edge, are as written d
     state(await open(other), other)
   }
 
+  say('# a header that is cut off, and one that is overwritten')
+  for (const harm of ['cut', 'overwritten']) {
+    const left = traced(rig.files)
+    const path = `${DIR}/${left.segments(DIR)[2]}`
+    const { data } = left.files.get(path)!
+    const length = data.readUInt32LE(8)
+    const rest = harm === 'cut' ? data.subarray(length) : Buffer.from(data).fill(1, 0, length)
+    left.files.set(path, { data: rest, durable: rest })
+    say(harm, verify(DIR, left))
+    const again = await open(left)
+    look(again, left)
+    await again.timers.advance(2000)
+    state(again, left)
+  }
+
   say('# exactly commit_bytes, exactly 20 ms after the last write, exactly the interval')
   files = traced()
   rig = await open(files)

@@ -145,9 +145,6 @@ test('a list that changes, roads that come and go, and what is too large for som
   await w.run(300)
   state('and carries again')
 
-  mock.timers.tick(600_000)
-  await w.run(50)
-  state('requests are made again')
   w.road('one').cut = true
   for (let k = 0; k < 5; k++) w.fact()
   await w.run(20_000, 50)
@@ -184,6 +181,18 @@ test('a list that changes, roads that come and go, and what is too large for som
   state('all of it')
   await apply('none again: everything goes to the local upstream')
   await apply('the first again', ONE)
+  await w.run(65_000, 500)
+  mock.timers.tick(20_000)
+  await w.run(50)
+  state('ids are requested once more')
+  w.road('one').unplug()
+  await w.run(65_000, 500)
+  mock.timers.tick(20_000)
+  await w.run(50)
+  state('a link that is down requests nothing')
+  w.road('one').dead = false
+  await w.run(40_000, 500)
+  state('and is up again')
   w.fact()
   w.uplinks.stop()
   await w.run(2000)
