@@ -288,6 +288,30 @@ test('the history of a window that lies in the range and in one bucket is known 
   view.close()
 })
 
+test('windows whose times meet in one second are one list: by time, then place in the packet, then the newest record', () => {
+  const { view } = openView(new MemFiles(), { maxPackets: 10 })
+  const secondOf = (seq: number): number => (seq <= 10 ? seq : seq <= 20 ? seq - 1 : seq - 29)
+  const record = (seq: number): LogRecord => {
+    const sensors = ['a', 'b'].map(id => ({ id, status: 'OK', unit: 'K', value: seq }))
+    return recordOf(seq, { id: 'dev', state: 'ONLINE', tRaw: (T0 + secondOf(seq)) * 1000, aid: 7, sensors })
+  }
+  view.apply(Array.from({ length: 30 }, (_, k) => record(k + 1)))
+  for (const [limit, offset] of [
+    [500, 0],
+    [7, 17],
+    [3, 38],
+  ] as const) {
+    const { sensors } = view.sensors({ limit, offset })
+    trace.say(
+      `sensors ${offset}`,
+      sensors.map(s => `${s.timestamp_raw - T0} ${s.sensor_id} ${s.normalized_value}`).join(', '),
+    )
+    const { packets } = view.packets({ limit, offset: Math.floor(offset / 2) })
+    trace.say(`packets ${offset}`, packets.map(p => p.created_at - T0).join(' '))
+  }
+  view.close()
+})
+
 test('where the windows of a gateway lie and how much of them is kept', () => {
   for (const path of ['', ':memory:', 'x', '/abs/x', 'y.db', 'z.sqlite', '../up', 'a.db/b'])
     trace.say(path, windowFolder(path, '/data'))
