@@ -200,7 +200,7 @@ export class Database {
 
   /** status() of what is stored: a view that rests reads the log first. Throws DB_STARTING, DB_UNAVAILABLE. */
   async counted(): Promise<DatabaseStatus> {
-    if (this.#state === 'resting') await this.#ask({ name: 'devices', limit: 1, offset: 0 })
+    if (this.#state === 'resting') await this.queryDevices()
     return this.status()
   }
 

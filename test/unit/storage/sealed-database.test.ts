@@ -121,7 +121,7 @@ test('files that are missing, cut off or of another log are told, and filled fro
   const logger = { child: () => logger, warn: (text: string) => warnings.push(text) } as unknown as NonNullable<
     DatabaseOptions['logger']
   >
-  const again = await opened(dir, { logger })
+  const again = await opened(dir, { logger, maxPackets: 150 })
   await again.db.connect()
   assert.equal((await again.db.queryPackets()).total, 550)
   assert.equal((await again.db.queryPackets({ device_id: 'stranger' })).total, 0)
@@ -134,6 +134,12 @@ test('files that are missing, cut off or of another log are told, and filled fro
   )
   assert.ok(windowsOf(dir).includes(`${one}.foreign`) && windowsOf(dir).includes(`${two}.damaged`))
   assert.ok(windowsOf(dir).includes(three!) && windowsOf(dir).includes('note.txt'))
+  // what was filled ends where the next window begins
+  const ends = String(Number(three!.slice(0, 16)) - 1).padStart(16, '0')
+  assert.ok(
+    windowsOf(dir).some(name => name.endsWith(`-${ends}.window`)),
+    windowsOf(dir).join(),
+  )
 
   // and one that goes bad while it is needed: the worker starts again by itself and has it whole
   const bytes = readFileSync(join(dir, 'sql', three!))
