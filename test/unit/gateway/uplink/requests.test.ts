@@ -55,7 +55,7 @@ test('ids, time and pools are requested, repeated, taken and refused as requests
       },
     })
     for (let k = 0; k < 120; k++) {
-      const seq = pick([last, last, last - 1, last - 2, 0])
+      const seq = pick([last, last, last - 1, last - 2, 0, 1])
       const act = below(14)
       if (act === 0) requests.start()
       else if (act === 1) requests.requestTime()

@@ -182,3 +182,21 @@ test('what would grow without bounds ends the reading, and is told', () => {
   assert.equal(messages.length, 1)
   assert.equal(parseDbc('BO_ 99999 X: 8 X\n'.repeat(5000)).problems.length, MAX_PROBLEMS)
 })
+
+test('a signal of 32 bits may be a float, one of 64 a double, and no other', () => {
+  const { messages, problems } = parseDbc(`BO_ 1 All: 8 X
+ SG_ A : 0|32@1+ (1,0) [0|0] "" X
+ SG_ B : 0|64@1+ (1,0) [0|0] "" X
+ SG_ C : 0|64@1+ (1,0) [0|0] "" X
+ SG_ D : 0|32@1+ (1,0) [0|0] "" X
+SIG_VALTYPE_ 1 A : 1;
+SIG_VALTYPE_ 1 B : 2;
+SIG_VALTYPE_ 1 C : 1;
+SIG_VALTYPE_ 1 D : 0;
+`)
+  assert.deepEqual(
+    messages[0]!.signals.map(({ format }) => format),
+    ['float', 'double', 'unsigned', 'unsigned'],
+  )
+  assert.match(JSON.stringify(problems), /C has 64 bits/)
+})
