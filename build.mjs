@@ -8,6 +8,7 @@
 //   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.json)
 //   --deb       also makes the Debian packages; --deb=arm64,armhf those; --quick packs them less
 //   --image     also makes the SD image of a board: --board rpi-4; --quick neither packs it nor its system tight
+//               --sign KEY.pem also writes an update for boards, which accept updates by this key; --trust A.pem,B.pem also by those
 //   --release   ends with an error where a processor has no compiler here
 // The addon is compiled to dist/native, and into the bundle, for each processor that has a compiler here: `--native` only that,
 // `--quic` only the QUIC library for those processors that no package has one for,

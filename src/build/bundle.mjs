@@ -241,6 +241,14 @@ async function bundle({ tests = false, types = true } = {}) {
     supported: { 'dynamic-import': false },
   })
   await esbuild.build(selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, version }))
+  await esbuild.build({
+    ...common,
+    plugins: [...common.plugins, counted],
+    entryPoints: ['src/update/index.ts'],
+    outfile: 'dist/os-node-update.js',
+    minify: true,
+    legalComments: 'none',
+  })
   await writeManual(root, esbuild, common, { version, builtAt })
   behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
@@ -273,7 +281,7 @@ async function bundle({ tests = false, types = true } = {}) {
   await typed
   const file = join(root, 'dist/os-node.js')
   const { size } = statSync(file)
-  for (const name of ['os-node.js', 'os-node-selftest.js']) {
+  for (const name of ['os-node.js', 'os-node-selftest.js', 'os-node-update.js']) {
     const other = readFileSync(join(root, 'dist', name), 'utf8').match(/.{0,40}[^\0-\x7f]/)
     if (other) throw new Error(`E_ASCII: ${name} has a character beyond ASCII: ${other[0]}`)
   }
@@ -362,6 +370,12 @@ function valueAfter(option) {
     : process.argv.find(arg => arg.startsWith(`${option}=`))?.slice(option.length + 1)
 }
 
+/** Files of keys for the image: the one that signs, and more that it trusts. */
+const imageKeys = () => ({
+  sign: valueAfter('--sign'),
+  trust: (valueAfter('--trust') ?? '').split(',').filter(Boolean),
+})
+
 /** Runs what the options of build.mjs say. */
 export async function main() {
   const start = flags.has('--start')
@@ -385,6 +399,7 @@ export async function main() {
         ...(deb !== 'all' && { archs: deb.split(',') }),
       })
     const board = valueAfter('--board')
-    if (flags.has('--image')) makeImage(root, { board, version, builtAt, say, quick: flags.has('--quick') })
+    if (flags.has('--image'))
+      makeImage(root, { board, version, builtAt, say, quick: flags.has('--quick'), ...imageKeys() })
   }
 }

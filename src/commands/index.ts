@@ -24,6 +24,7 @@ import { repairConfig } from './verbs/repair'
 import { safeMode } from './verbs/safe-mode'
 import { sessionForget } from './verbs/session'
 import { core, logLevel } from './verbs/settings'
+import { slots, update } from './verbs/slots'
 import { sourceList, sourceTest } from './verbs/source'
 import { run, serve } from './verbs/start'
 import { status } from './verbs/status'
@@ -98,6 +99,8 @@ export const VERBS: readonly AnyVerb[] = [
   pluginLoad,
   pluginCmd,
   pluginTest,
+  update,
+  slots,
   webUser,
   portForwarder,
   envGuard,

@@ -37,6 +37,7 @@ import { Guard } from './guard/guard'
 import { Reloader, type ReloadReport } from './guard/reload'
 import type { GuardLevel } from './guard/resources'
 import { statusLine } from './guard/status-line'
+import { worksSince } from './guard/works'
 import { Identity } from './identity'
 import { GatewayIds } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
@@ -230,6 +231,7 @@ export class Gateway {
       ...{ config, clock, logger: logger.child('guard') },
       pass: () => this.#passToken(),
       line: () => statusLine(this.status()),
+      works: worksSince(() => this.status()),
       level: (level, reason) => this.#ease(level, reason),
     })
   }

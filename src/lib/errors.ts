@@ -89,6 +89,15 @@ export const ERRORS = {
     'put os-node-selftest.js of the same version beside os-node.js; the npm package has both in dist',
   ),
   E_SELFTEST_VERSION: traits(503, 1, false, 'replace os-node.js and os-node-selftest.js by those of one version'),
+  // the SD image
+  NO_SLOTS: traits(503, 1, false, 'only a board with the SD image updates itself; elsewhere install the package'),
+  E_UPDATE: traits(400, 1, false, 'take an update that was made for this board'),
+  E_UPDATE_SOURCE: traits(
+    503,
+    5,
+    true,
+    'check the path or the address, and run the command again: it goes on where it ended',
+  ),
   // configuration
   CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named, or run os-node repair-config'),
   CONFIG_INVALID: traits(

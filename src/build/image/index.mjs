@@ -2,10 +2,11 @@
 // root, no mounted file system: the tools that it needs are listed where one is missing. The same sources and packages give the
 // same bytes where SOURCE_DATE_EPOCH is the same.
 // What fails: a tool (E_TOOL), a package (E_TOOL), a part that does not fit (E_IMAGE).
-import { createHash } from 'node:crypto'
+import { createHash, createPrivateKey, createPublicKey } from 'node:crypto'
 import { lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { gzipSync } from 'node:zlib'
+import { crc32, gzipSync } from 'node:zlib'
 import { makePackages } from '../deb.mjs'
 import { tool } from '../node-runtime.mjs'
 import { IMAGE_BOARDS } from './boards.mjs'
@@ -14,15 +15,23 @@ import { makeInitramfs } from './initramfs.mjs'
 import { makeSystem } from './system.mjs'
 
 /** The kernel's command line of the slot whose root is `partition`. */
-const commandLine = ({ console: consoles, options = '' }, partition, { hash, salt, blocks }) =>
+const commandLine = (
+  { console: consoles, chooser, options = '' },
+  { board, version, seconds },
+  { hash, salt, blocks },
+) =>
   [
     ...consoles.map(name => `console=${name}`),
-    `os_node.disk=${DISK_ID} os_node.partition=${partition} os_node.blocks=${blocks} os_node.hash=${hash} os_node.salt=${salt}`,
+    `os_node.board=${board} os_node.version=${version} os_node.built=${seconds} os_node.chooser=${chooser}`,
+    // an update changes this digit to that of its slot
+    `os_node.disk=${DISK_ID} ${PARTITION}5 os_node.blocks=${blocks} os_node.hash=${hash} os_node.salt=${salt}`,
     'ro quiet loglevel=4 panic=10 rootwait systemd.show_status=0',
     options,
   ]
     .join(' ')
     .trim()
+
+const PARTITION = 'os_node.partition='
 
 /** What the firmware starts: the boot partition of slot A, until an update has filled slot B. */
 const AUTOBOOT = '[all]\ntryboot_a_b=1\nboot_partition=2\n'
@@ -33,12 +42,51 @@ const fromBase = (base, release, names = {}) =>
     Object.entries(names).map(([name, from]) => [name, readFileSync(join(base, from.replace('RELEASE', release)))]),
   )
 
-/** Makes the image of `board`; its path. `quick`: only the unpacked image. `out`: where it goes. */
-export function makeImage(root, { board, version, builtAt, quick = false, out = join(root, 'dist'), say }) {
+/** A script of U-Boot in the form that it loads: the head of an image of the type "script" for arm64. */
+function bootScript(text) {
+  const body = Buffer.concat([Buffer.alloc(8), Buffer.from(text)])
+  body.writeUInt32BE(Buffer.byteLength(text))
+  const head = Buffer.alloc(64)
+  head.writeUInt32BE(0x27051956, 0)
+  head.writeUInt32BE(body.length, 12)
+  head.writeUInt32BE(crc32(body), 24)
+  head.set([5, 22, 6, 0], 28)
+  head.write('os-node', 32)
+  head.writeUInt32BE(crc32(head), 4)
+  return Buffer.concat([head, body])
+}
+
+/** Writes the update of the parts in `work` beside the image, signed by the key in the file `sign`; its path and size. */
+function makeUpdate(root, { board, version, seconds, work, out, sign }) {
+  const { writeUpdate } = createRequire(import.meta.url)(join(root, 'dist/os-node-update.js'))
+  const boot = readFileSync(join(work, 'boot.img'))
+  const at = boot.indexOf(`${PARTITION}5`)
+  if (at < 0 || at > 2 ** 20 || boot.includes(PARTITION, at + 1))
+    throw new Error('E_IMAGE: the boot partition has no command line at its beginning')
+  // what follows the last file is zero
+  let end = boot.length
+  while (boot[end - 1] === 0) end--
+  writeFileSync(join(work, 'boot.part'), boot.subarray(0, Math.ceil(end / 4096) * 4096))
+  const about = { board, version, built_at: seconds, partition_at: at + PARTITION.length }
+  const to = join(out, `os-node-${board}-${version}.update`)
+  const key = createPrivateKey(readFileSync(sign))
+  return [to, writeUpdate(to, about, { boot: join(work, 'boot.part'), root: join(work, 'root.img') }, key)]
+}
+
+/**
+ * Makes the image of `board`; its path. `quick`: only the unpacked image. `out`: where it goes. `sign`: file with the private key
+ * (Ed25519, PEM) that signs an update beside the image, and whose updates the image accepts; `trust`: files with further public keys; `trial`: time for a new version to work.
+ */
+export function makeImage(
+  root,
+  { board, version, builtAt, quick = false, out = join(root, 'dist'), sign, trust = [], trial, say },
+) {
   const recipe = IMAGE_BOARDS[board]
   if (!recipe)
     throw new Error(`E_USAGE: no image for board ${board}; there are ${Object.keys(IMAGE_BOARDS).join(', ')}`)
-  const env = { ...process.env, SOURCE_DATE_EPOCH: String(Math.floor(builtAt / 1000)), TZ: 'UTC' }
+  const seconds = Math.floor(builtAt / 1000)
+  const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds), TZ: 'UTC' }
+  const keys = [...(sign ? [sign] : []), ...trust].map(path => createPublicKey(readFileSync(path)))
   mkdirSync(join(root, '.build'), { recursive: true })
   const work = mkdtempSync(join(root, '.build/image-'))
   const step = name => say(`${name} …`)
@@ -54,25 +102,30 @@ export function makeImage(root, { board, version, builtAt, quick = false, out = 
     })
     step('system')
     const tree = join(work, 'root')
-    const { base, release } = makeSystem(root, tree, { deb, say })
+    const { base, release } = makeSystem(root, tree, { deb, keys, trial, say })
     step('early system')
     const init = readFileSync(join(root, 'src/build/image/init'))
     const initramfs = join(work, 'initramfs')
     writeFileSync(initramfs, makeInitramfs(tree, { release, modules: recipe.early, init }))
     step('root file system (packing takes a minute)')
-    const salt = createHash('sha256').update(`${board} ${version}`).digest('hex')
+    // the same salt for every version: a block that stays has the same hash in the tree, and an update does not transfer it
+    const salt = createHash('sha256').update(board).digest('hex')
     const slot = makeRoot(tree, join(work, 'root.img'), { salt, quick, env })
     step('card')
     const bootFiles = {
+      // the first: an update looks for it at the beginning of the partition
+      'cmdline.txt': `${commandLine(recipe, { board, version, seconds }, slot)}\n`,
       'kernel8.img': gzipSync(readFileSync(join(base, 'boot', `vmlinuz-${release}`)), { level: 9 }),
       initramfs: readFileSync(initramfs),
-      'cmdline.txt': `${commandLine(recipe, 5, slot)}\n`,
       ...(recipe.config && { 'config.txt': recipe.config }),
       ...fromBase(base, release, recipe.boot),
     }
     const startFiles = {
       'os-node.conf': readFileSync(join(root, 'src/build/image/os-node.conf')),
       ...(recipe.config && { 'autoboot.txt': AUTOBOOT, 'config.txt': '' }),
+      ...(recipe.chooser === 'sector' && {
+        'boot.scr': bootScript(readFileSync(join(root, 'src/build/image/boot.cmd'), 'utf8')),
+      }),
     }
     makeFat(join(work, 'start.img'), START_MIB, 'OS-NODE', startFiles, env)
     makeFat(join(work, 'boot.img'), BOOT_MIB, 'BOOT-A', bootFiles, env)
@@ -80,6 +133,10 @@ export function makeImage(root, { board, version, builtAt, quick = false, out = 
     makeDisk(image, { 1: join(work, 'start.img'), 2: join(work, 'boot.img'), 5: join(work, 'root.img') })
     const bootBytes = Object.values(bootFiles).reduce((sum, content) => sum + content.length, 0)
     const sizes = `root ${mib(join(work, 'root.img'))} MB, boot ${Math.ceil(bootBytes / 2 ** 20)} MB`
+    if (sign) {
+      const [path, bytes] = makeUpdate(root, { board, version, seconds, work, out, sign })
+      say(`${path} ${Math.ceil(bytes / 2 ** 20)} MB`)
+    }
     if (quick) {
       say(`${image} ${mib(image)} MB (${sizes})`)
       return image

@@ -192,10 +192,13 @@ function isProgram(path) {
 /** Units that start at boot, beyond those that systemd starts by itself. */
 const UNITS = [
   'chrony.service',
+  'os-node-confirm.path',
   'os-node-firewall.path',
   'os-node-forget-login.service',
   'os-node-setup.service',
+  'os-node-slots.service',
   'os-node-ssh.service',
+  'os-node-trial.timer',
   'os-node-welcome.service',
   'os-node.service',
   'systemd-networkd.service',
@@ -211,8 +214,8 @@ function boardConfig(path) {
   writeFileSync(path, `${JSON.stringify(config, null, 2)}\n`)
 }
 
-/** Lays the system out in the empty folder `tree`; `deb` is os-node's package. Its kernel's version. */
-export function makeSystem(root, tree, { deb, say }) {
+/** Lays the system out in the empty folder `tree`; `deb` is os-node's package, `keys` sign updates, `trial` is another time for a new version to work. Its kernel's version. */
+export function makeSystem(root, tree, { deb, keys, trial, say }) {
   const base = baseSystem(root, say)
   cpSync(base, tree, { recursive: true, verbatimSymlinks: true })
   const [release] = readdirSync(join(tree, 'usr/lib/modules'))
@@ -227,6 +230,15 @@ export function makeSystem(root, tree, { deb, say }) {
   boardConfig(join(own, 'Config.json'))
   mkdirSync(join(tree, 'etc/os-node'))
   cpSync(join(root, 'src/build/image/root'), tree, { recursive: true, verbatimSymlinks: true })
+  symlinkSync('os-node', join(tree, 'usr/bin/os-node-update'))
+  if (trial) {
+    const timer = join(tree, 'usr/lib/systemd/system/os-node-trial.timer')
+    writeFileSync(timer, readFileSync(timer, 'utf8').replace(/^OnBootSec=.*$/m, `OnBootSec=${trial}`))
+  }
+  const trusted = join(tree, 'usr/lib/os-node/update-keys')
+  mkdirSync(trusted)
+  for (const [at, key] of keys.entries())
+    writeFileSync(join(trusted, `${at}.pem`), key.export({ type: 'spki', format: 'pem' }))
   tool('systemd', 'systemd-sysusers', [`--root=${tree}`])
   for (const name of ['passwd-', 'group-', 'shadow-', 'gshadow-', '.pwd.lock'])
     rmSync(join(tree, 'etc', name), { force: true })

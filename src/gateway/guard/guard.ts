@@ -33,6 +33,8 @@ export interface Supervision {
   readonly safeMode?: string | undefined
   /** ends the process after a try to commit */
   end?(code: number, reason: string): void
+  /** called once, when the gateway does its work */
+  proven?(): void
 }
 
 interface GuardParts extends Supervision {
@@ -43,6 +45,8 @@ interface GuardParts extends Supervision {
   pass(): Promise<void>
   /** one line of what the gateway does */
   line(): string
+  /** whether it does its work: see works.ts */
+  works(): boolean
   level(level: GuardLevel, reason: string): void
 }
 
@@ -119,6 +123,7 @@ export class Guard {
       if (line !== this.#line) this.#notifier.send({ STATUS: line })
       this.#line = line
     })
+    if (this.#parts.proven) this.#every('proof', STATUS_MS, () => this.#prove())
     const { watchdogMs } = this.#notifier
     if (watchdogMs > 0) this.#every('watchdog', watchdogMs / 2, () => this.#feed())
     const { healthy_s } = this.#parts.config.config.gateway.safe_mode
@@ -162,6 +167,13 @@ export class Guard {
 
   report(): GuardReport {
     return { ...this.#resources.report(), progress_ms: Math.round(this.#progress.unseenMs), files: filesReport() }
+  }
+
+  #prove(): void {
+    if (!this.#parts.works()) return
+    this.#cancels.get('proof')?.()
+    this.#cancels.delete('proof')
+    this.#parts.proven?.()
   }
 
   #feed(): void {

@@ -1,6 +1,7 @@
 // The process around a gateway: signals, uncaught errors, and what the guard needs of the surroundings. SIGHUP reads the
 // configuration again; a second SIGINT or SIGTERM ends at once. An uncaught error is a crash: it is logged, what waits is
 // committed if that goes quickly, and the process ends with EXIT_CRASHED, for nothing is known of its state any more.
+import { writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { isatty } from 'node:tty'
@@ -126,6 +127,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
         crashes.crashed(reason)
         end(code, reason)
       },
+      ...(env.OS_NODE_PROVEN && { proven: () => writeFileSync(env.OS_NODE_PROVEN!, '') }),
     },
     rescue: run => {
       commit = run

@@ -1,0 +1,164 @@
+// The update file: a signed list of chunks, then each chunk once.
+//
+//   "OSNUPD1\n" | u32 length of the list | list (JSON) | signature (Ed25519, 64 bytes) of everything before it | chunks
+//
+// The list names board, version and time of building, and for each part (boot, root) its size, its SHA-256 and its chunks in order.
+// Nothing of the list is used before its signature was checked, and each chunk is checked by its hash.
+// Errors: E_UPDATE (not an update, cut short, wrongly signed, for another board, older, too large).
+import { createHash, createPublicKey, type KeyLike, sign, verify } from 'node:crypto'
+import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
+import { OsError } from '../lib/errors'
+import { chunksOf } from './chunks'
+
+const MAGIC = 'OSNUPD1\n'
+const HEAD = MAGIC.length + 4
+const SIGNATURE = 64
+const LIST_MAX = 2 ** 20
+const RECORD = 36
+
+export type PartName = 'boot' | 'root'
+
+interface ListedPart {
+  readonly name: PartName
+  readonly size: number
+  readonly sha256: string
+  /** 36 bytes for each chunk, base64: SHA-256 and u32 length */
+  readonly chunks: string
+}
+
+/** What an update says of itself. */
+export interface UpdateList {
+  readonly board: string
+  readonly version: string
+  /** UNIX seconds */
+  readonly built_at: number
+  /** where the digit of the root partition is in the boot part, which differs from slot to slot */
+  readonly partition_at: number
+  readonly parts: readonly ListedPart[]
+}
+
+export interface WantedChunk {
+  readonly sha256: string
+  readonly size: number
+  /** bytes from the beginning of the part */
+  readonly at: number
+  /** bytes from the beginning of the update file */
+  readonly from: number
+}
+
+export interface UpdatePart {
+  readonly name: PartName
+  readonly size: number
+  readonly sha256: string
+  readonly chunks: readonly WantedChunk[]
+}
+
+export interface Update {
+  readonly list: UpdateList
+  readonly parts: readonly UpdatePart[]
+}
+
+/** Reads `length` bytes from `at` on; rejects where they are not there. */
+export type ReadAt = (at: number, length: number) => Promise<Buffer>
+
+const refuse = (message: string, hint?: string): OsError => new OsError('E_UPDATE', message, hint ? { hint } : {})
+
+/** Reads the head of an update that one of `keys` (PEM, one after the other) signed. Throws E_UPDATE. */
+export async function readUpdate(read: ReadAt, keys: string): Promise<Update> {
+  const head = await read(0, HEAD)
+  if (head.toString('latin1', 0, MAGIC.length) !== MAGIC) throw refuse('this is no update of os-node')
+  const length = head.readUInt32BE(MAGIC.length)
+  if (length > LIST_MAX) throw refuse('this is no update of os-node: its list is too long')
+  const rest = await read(HEAD, length + SIGNATURE)
+  const signed = Buffer.concat([head, rest.subarray(0, length)])
+  const signature = rest.subarray(length)
+  const known = (keys.match(/-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g) ?? []).map(createPublicKey)
+  if (known.length === 0)
+    throw refuse(
+      'this image has no key for updates',
+      'make the image with --sign KEY, or write the new image to the card',
+    )
+  if (!known.some(key => verify(null, signed, key, signature)))
+    throw refuse('the signature of the update is not by a key of this image', 'take the update from its maker again')
+  const list = JSON.parse(rest.toString('utf8', 0, length)) as UpdateList
+  return { list, parts: layOut(list, HEAD + length + SIGNATURE) }
+}
+
+/** Where each chunk is in the file: one after the other in the order of their first use. */
+function layOut(list: UpdateList, begin: number): UpdatePart[] {
+  const places = new Map<string, number>()
+  let end = begin
+  return list.parts.map(({ name, size, sha256, chunks: packed }) => {
+    const records = Buffer.from(packed, 'base64')
+    const chunks: WantedChunk[] = []
+    let at = 0
+    for (let record = 0; record < records.length; record += RECORD) {
+      const hash = records.toString('hex', record, record + 32)
+      const length = records.readUInt32BE(record + 32)
+      if (!places.has(hash)) {
+        places.set(hash, end)
+        end += length
+      }
+      chunks.push({ sha256: hash, size: length, at, from: places.get(hash)! })
+      at += length
+    }
+    if (at !== size) throw refuse(`the list of the update names ${at} bytes of ${name}, and its size as ${size}`)
+    return { name, size, sha256, chunks }
+  })
+}
+
+/** Whether `a` is newer than `b`: versions by number, then the time of building. */
+export function isNewer(
+  a: Pick<UpdateList, 'version' | 'built_at'>,
+  b: Pick<UpdateList, 'version' | 'built_at'>,
+): boolean {
+  const [left, right] = [a, b].map(({ version }) => version.split(/[.+-]/).map(part => Number.parseInt(part, 10) || 0))
+  for (let k = 0; k < Math.max(left!.length, right!.length); k++) {
+    const difference = (left![k] ?? 0) - (right![k] ?? 0)
+    if (difference !== 0) return difference > 0
+  }
+  return a.built_at > b.built_at
+}
+
+/** Writes the update file `to` out of the files of its parts, signed by the private key; its size in bytes. */
+export function writeUpdate(
+  to: string,
+  about: Omit<UpdateList, 'parts'>,
+  files: Readonly<Record<PartName, string>>,
+  key: KeyLike,
+): number {
+  const out = openSync(to, 'w')
+  const opened = Object.entries(files).map(([name, path]) => ({ name: name as PartName, fd: openSync(path, 'r') }))
+  try {
+    const first = new Map<string, { fd: number; at: number; size: number }>()
+    const parts = opened.map(({ name, fd }): ListedPart => {
+      const size = fstatSync(fd).size
+      const whole = createHash('sha256')
+      const records: Buffer[] = []
+      for (const { sha256, at, bytes } of chunksOf(fd, 0, size)) {
+        whole.update(bytes)
+        const length = Buffer.alloc(4)
+        length.writeUInt32BE(bytes.length)
+        records.push(sha256, length)
+        const hash = sha256.toString('hex')
+        if (!first.has(hash)) first.set(hash, { fd, at, size: bytes.length })
+      }
+      return { name, size, sha256: whole.digest('hex'), chunks: Buffer.concat(records).toString('base64') }
+    })
+    const text = Buffer.from(JSON.stringify({ ...about, parts }))
+    const head = Buffer.alloc(HEAD)
+    head.write(MAGIC, 'latin1')
+    head.writeUInt32BE(text.length, MAGIC.length)
+    const signed = Buffer.concat([head, text])
+    let end = writeSync(out, Buffer.concat([signed, sign(null, signed, key)]))
+    for (const { fd, at, size } of first.values()) {
+      const bytes = Buffer.alloc(size)
+      readSync(fd, bytes, 0, size, at)
+      end += writeSync(out, bytes)
+    }
+    return end
+  } finally {
+    for (const { fd } of opened) closeSync(fd)
+    closeSync(out)
+  }
+}

@@ -1,0 +1,132 @@
+// The two slots of the card, and the sector from which the boot loader takes its choice (src/build/image/boot.scr). A slot is a boot
+// partition and a root partition; which one runs stands in the command line of the kernel.
+//
+// The sector, 64 KiB from the beginning of the card: "OSN1", the boot partition that is started, the one that is tried, and how often
+// it is still tried (one byte each). The boot loader counts down before it starts a try, so a try that hangs is not repeated.
+// Errors: NO_SLOTS (not a system with slots), E_UPDATE (the sector cannot be read: the board starts slot A).
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, readSync, realpathSync, writeSync } from 'node:fs'
+import { basename, dirname } from 'node:path'
+import { OsError } from '../lib/errors'
+
+export type SlotName = 'A' | 'B'
+
+export interface Slot {
+  readonly name: SlotName
+  readonly boot: string
+  readonly root: string
+  /** its number for the boot loader */
+  readonly bootPartition: number
+  readonly rootPartition: number
+}
+
+export interface Choice {
+  /** the slot that every start takes */
+  readonly active: SlotName
+  /** the slot that the next start tries */
+  readonly trying?: SlotName
+}
+
+export interface Slots {
+  readonly running: Slot
+  readonly other: Slot
+  /** of the running system */
+  readonly board: string
+  readonly version: string
+  readonly built_at: number
+  /** whether the boot loader of this board can try a slot */
+  readonly canTry: boolean
+  choice(): Choice
+  /** Lets the next start try `slot`, once. */
+  tryOnce(slot: SlotName): void
+  /** Makes `slot` the one that every start takes. */
+  activate(slot: SlotName): void
+}
+
+const PLACE = 64 * 1024
+const SECTOR = 512
+const MAGIC = 'OSN1'
+
+const words = (line: string): Map<string, string> =>
+  new Map(
+    line
+      .trim()
+      .split(/\s+/)
+      .filter(word => word.startsWith('os_node.'))
+      .map(word => [word.slice(8, word.indexOf('=')), word.slice(word.indexOf('=') + 1)]),
+  )
+
+/** The disk that the partition `device` is on. */
+const diskOf = (device: string): string =>
+  `/dev/${basename(dirname(realpathSync(`/sys/class/block/${basename(realpathSync(device))}`)))}`
+
+/** The slots of this system. `commandLine`, `devices` (where partitions have names), `disk`: tests. Throws NO_SLOTS. */
+export function openSlots(commandLine = '/proc/cmdline', devices = '/dev/disk/by-partuuid', disk = ''): Slots {
+  const said = words(existsSync(commandLine) ? readFileSync(commandLine, 'latin1') : '')
+  const id = said.get('disk')
+  if (!id) throw new OsError('NO_SLOTS', 'this system has no slots')
+  const slot = (name: SlotName): Slot => {
+    const [bootPartition, rootPartition] = name === 'A' ? [2, 5] : [3, 6]
+    const device = (number: number): string => `${devices}/${id}-0${number}`
+    return { name, boot: device(bootPartition), root: device(rootPartition), bootPartition, rootPartition }
+  }
+  const [a, b] = [slot('A'), slot('B')]
+  const [running, other] = said.get('partition') === '6' ? [b, a] : [a, b]
+  const card = disk || diskOf(running.boot)
+  const nameOf = (partition: number): SlotName => (partition === b.bootPartition ? 'B' : 'A')
+
+  function write(active: number, trying: number, tries: number): void {
+    const sector = Buffer.alloc(SECTOR)
+    sector.write(MAGIC, 'latin1')
+    sector.set([active, trying, tries], MAGIC.length)
+    const fd = openSync(card, 'r+')
+    try {
+      writeSync(fd, sector, 0, SECTOR, PLACE)
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  function read(): { active: number; trying: number; tries: number } {
+    const sector = Buffer.alloc(SECTOR)
+    const fd = openSync(card, 'r')
+    try {
+      readSync(fd, sector, 0, SECTOR, PLACE)
+    } finally {
+      closeSync(fd)
+    }
+    if (sector.toString('latin1', 0, MAGIC.length) !== MAGIC) return { active: a.bootPartition, trying: 0, tries: 0 }
+    const [active, trying, tries] = sector.subarray(MAGIC.length)
+    return { active: active!, trying: trying!, tries: tries! }
+  }
+
+  return {
+    running,
+    other,
+    board: said.get('board') ?? '',
+    version: said.get('version') ?? '',
+    built_at: Number(said.get('built') ?? 0),
+    canTry: said.get('chooser') === 'sector',
+    choice() {
+      const { active, trying, tries } = read()
+      return { active: nameOf(active), ...(tries > 0 && { trying: nameOf(trying) }) }
+    },
+    tryOnce: name => write(read().active, name === 'A' ? a.bootPartition : b.bootPartition, 1),
+    activate: name => write(name === 'A' ? a.bootPartition : b.bootPartition, 0, 0),
+  }
+}
+
+/** What the command line on a boot partition says of its slot; undefined where the slot is empty or was not written to its end. */
+export function versionOn(boot: string): { version: string; built_at: number } | undefined {
+  const bytes = Buffer.alloc(4 * 2 ** 20)
+  const fd = openSync(boot, 'r')
+  try {
+    readSync(fd, bytes, 0, bytes.length, 0)
+  } finally {
+    closeSync(fd)
+  }
+  // a slot that is being written has no file system
+  if (bytes.readUInt16LE(510) !== 0xaa55) return undefined
+  const found = /os_node\.version=(\S+) os_node\.built=(\d+)/.exec(bytes.toString('latin1'))
+  return found ? { version: found[1]!, built_at: Number(found[2]) } : undefined
+}

@@ -1,0 +1,129 @@
+// Where an update comes from: a file, or a URL that is read from front to back. A server that knows ranges sends only what is asked
+// for; of another one the bytes in between are read and dropped. A connection that breaks is opened again where it broke.
+// Errors: E_UPDATE_SOURCE (no such file, a server that answers with an error, no progress in five tries), E_UPDATE (cut short).
+import { open } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { OsError } from '../lib/errors'
+import type { ReadAt } from './file'
+
+export interface Source {
+  readonly read: ReadAt
+  /** bytes that came so far */
+  readonly received: () => number
+  close(): Promise<void>
+}
+
+const cutShort = (name: string): OsError =>
+  new OsError('E_UPDATE', `${name} is cut short`, { hint: 'fetch it again: it was not copied to its end' })
+const cannot = (name: string, why: string): OsError => new OsError('E_UPDATE_SOURCE', `${name} cannot be read: ${why}`)
+
+/** Opens `name`, a path or an http or https URL. */
+export const openSource = (name: string): Promise<Source> =>
+  /^https?:\/\//i.test(name) ? Promise.resolve(fromUrl(name)) : fromFile(name)
+
+async function fromFile(name: string): Promise<Source> {
+  const file = await open(name, 'r').catch((error: Error) => {
+    throw cannot(name, error.message)
+  })
+  let received = 0
+  return {
+    received: () => received,
+    async read(at, length) {
+      const bytes = Buffer.alloc(length)
+      const { bytesRead } = await file.read(bytes, 0, length, at)
+      if (bytesRead < length) throw cutShort(name)
+      received += length
+      return bytes
+    },
+    close: () => file.close(),
+  }
+}
+
+/** less than this in between is read and dropped: a new request costs as much */
+const NEAR = 128 * 1024
+const TRIES = 5
+const SILENCE_MS = 30_000
+
+type Body = AsyncIterator<Uint8Array>
+
+/** `pause`: how long to wait before try `n`, in ms. */
+export function fromUrl(url: string, pause = (n: number): number => 1000 * 2 ** n): Source {
+  let body: Body | undefined
+  let stop = new AbortController()
+  let rest: Uint8Array = new Uint8Array()
+  let position = 0
+  let ranges = true
+  let received = 0
+
+  function drop(): void {
+    stop.abort()
+    body = undefined
+    rest = new Uint8Array()
+  }
+
+  async function request(at: number): Promise<void> {
+    drop()
+    stop = new AbortController()
+    const answer = await fetch(url, { headers: { range: `bytes=${at}-` }, signal: stop.signal })
+    if (answer.status === 416) throw cutShort(url)
+    if (!answer.ok || !answer.body) throw cannot(url, `the server answers ${answer.status}`)
+    ranges = answer.status === 206
+    position = ranges ? at : 0
+    body = answer.body[Symbol.asyncIterator]() as Body
+  }
+
+  /** The next bytes of the body; empty at its end. */
+  async function next(): Promise<Uint8Array> {
+    if (rest.length === 0) {
+      const silence = setTimeout(() => stop.abort(new Error(`no bytes for ${SILENCE_MS / 1000} s`)), SILENCE_MS)
+      try {
+        const { value, done } = await body!.next()
+        if (done || !value) return rest
+        rest = value
+        received += value.length
+      } finally {
+        clearTimeout(silence)
+      }
+    }
+    return rest
+  }
+
+  function take(most: number): Uint8Array {
+    const bytes = rest.subarray(0, most)
+    rest = rest.subarray(bytes.length)
+    position += bytes.length
+    return bytes
+  }
+
+  return {
+    received: () => received,
+    async read(at, length) {
+      const bytes = Buffer.alloc(length)
+      let done = 0
+      for (let failed = 0; done < length; ) {
+        const wanted = at + done
+        try {
+          if (!body || wanted < position || (ranges && wanted - position > NEAR)) await request(wanted)
+          if ((await next()).length === 0) throw cutShort(url)
+          if (position < wanted) {
+            take(wanted - position)
+            continue
+          }
+          const got = take(length - done)
+          bytes.set(got, done)
+          done += got.length
+          failed = 0
+        } catch (error) {
+          drop()
+          if (error instanceof OsError && error.code === 'E_UPDATE') throw error
+          if (++failed === TRIES) throw error instanceof OsError ? error : cannot(url, (error as Error).message)
+          await sleep(pause(failed))
+        }
+      }
+      return bytes
+    },
+    async close() {
+      drop()
+    },
+  }
+}

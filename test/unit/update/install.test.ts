@@ -1,0 +1,220 @@
+// Updates on files that stand for the partitions of a card: what is written, what is fetched, and what is refused.
+import assert from 'node:assert/strict'
+import { createCipheriv, generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { isNewer, readUpdate, type UpdateList, writeUpdate } from '../../../src/update/file'
+import { installUpdate } from '../../../src/update/install'
+import { openSlots, type Slots, versionOn } from '../../../src/update/slots'
+import { openSource } from '../../../src/update/source'
+import { confirm, giveUp, LastUpdates, settle } from '../../../src/update/trial'
+import { removeDir } from '../../lib/gateway'
+
+const place = mkdtempSync(join(tmpdir(), 'os-node-update-'))
+after(() => removeDir(place))
+const MIB = 2 ** 20
+const at = (name: string): string => join(place, name)
+const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+const pem = (key: KeyObject): string => String(key.export({ type: 'spki', format: 'pem' }))
+
+/** Bytes that look like packed ones, the same for the same seed. */
+function noise(seed: number, length: number): Buffer {
+  const cipher = createCipheriv('aes-128-ctr', Buffer.alloc(16, seed), Buffer.alloc(16))
+  return cipher.update(Buffer.alloc(length))
+}
+
+/** A boot partition with its command line, and where the digit of the root partition is. */
+function bootOf(version: string, built: number, size = 2 * MIB): { bytes: Buffer; digit: number } {
+  const bytes = noise(1, size)
+  bytes.writeUInt16LE(0xaa55, 510)
+  const line = `console=ttyAMA0 os_node.version=${version} os_node.built=${built} os_node.partition=5 quiet\n`
+  bytes.write(line, 40_000, 'latin1')
+  return { bytes, digit: 40_000 + line.indexOf('=5 ') + 1 }
+}
+
+const rootOf = (change: string): Buffer => Buffer.concat([noise(2, 2 * MIB), Buffer.from(change), noise(3, MIB)])
+
+/** A card that runs `version` in slot A. */
+function card(version = '1.0.0', { board = 'bench', chooser = 'sector' } = {}): Slots {
+  const devices = at('devices')
+  mkdirSync(devices, { recursive: true })
+  writeFileSync(join(devices, 'id-02'), bootOf(version, 100).bytes)
+  writeFileSync(join(devices, 'id-05'), rootOf('old'))
+  for (const name of ['id-03', 'id-06']) writeFileSync(join(devices, name), Buffer.alloc(4 * MIB))
+  for (const name of ['id-02', 'id-05']) truncateSync(join(devices, name), 4 * MIB)
+  writeFileSync(at('disk'), Buffer.alloc(MIB))
+  return running('A', version, { board, chooser })
+}
+
+function running(slot: 'A' | 'B', version: string, { board = 'bench', chooser = 'sector' } = {}): Slots {
+  const words = { board, version, built: 100, chooser, disk: 'id', partition: slot === 'A' ? 5 : 6 }
+  const line = Object.entries(words).map(([name, value]) => `os_node.${name}=${value}`)
+  writeFileSync(at('cmdline'), `console=tty1 ${line.join(' ')} ro\n`)
+  return openSlots(at('cmdline'), at('devices'), at('disk'))
+}
+
+function pack(to: string, version: string, more: Partial<UpdateList> = {}, key = privateKey): string {
+  const { bytes, digit } = bootOf(version, 200)
+  writeFileSync(at('boot.part'), bytes)
+  writeFileSync(at('root.part'), rootOf('new system'))
+  const about = { board: 'bench', version, built_at: 200, partition_at: digit, ...more }
+  writeUpdate(at(to), about, { boot: at('boot.part'), root: at('root.part') }, key)
+  return at(to)
+}
+
+async function install(slots: Slots, path: string, keys = pem(publicKey)) {
+  const source = await openSource(path)
+  const steps = new Set<string>()
+  try {
+    const update = await readUpdate(source.read, keys)
+    return { ...(await installUpdate(update, source, slots, ({ step }) => steps.add(step))), steps: [...steps] }
+  } finally {
+    await source.close()
+  }
+}
+
+const device = (name: string): Buffer => readFileSync(join(at('devices'), name))
+const tried = (): number[] => [...readFileSync(at('disk')).subarray(64 * 1024 + 4, 64 * 1024 + 7)]
+
+test('an update goes into the other slot, fetches only what is new, and the next start tries it once', async () => {
+  const slots = card()
+  const path = pack('a.update', '1.1.0')
+  const done = await install(slots, path)
+  assert.deepEqual(done.steps, ['compare', 'write', 'verify'])
+  assert.ok(done.fetched_bytes < 0.1 * statSync(path).size, `${done.fetched_bytes} of ${statSync(path).size} fetched`)
+  assert.ok(device('id-06').subarray(0, rootOf('new system').length).equals(rootOf('new system')))
+  const { bytes, digit } = bootOf('1.1.0', 200)
+  bytes[digit] = '6'.charCodeAt(0)
+  assert.ok(device('id-03').subarray(0, bytes.length).equals(bytes))
+  assert.deepEqual(versionOn(slots.other.boot), { version: '1.1.0', built_at: 200 })
+  assert.deepEqual(slots.choice(), { active: 'A', trying: 'B' })
+  assert.deepEqual(tried(), [2, 3, 1])
+  await assert.rejects(install(slots, path), { code: 'E_UPDATE', message: 'a new version is on trial' })
+})
+
+test('a trial: confirmed it stays, given up or without a word the old slot is back', () => {
+  const slots = card()
+  const updates = new LastUpdates(at('data/last.json'))
+  const trial = { version: '1.1.0', from: '1.0.0', slot: 'B', outcome: 'trial', at: 1 } as const
+  const begin = () => {
+    updates.write(trial)
+    slots.activate('A')
+    slots.tryOnce('B')
+    // the boot loader counts down
+    const disk = readFileSync(at('disk'))
+    disk[64 * 1024 + 6] = 0
+    writeFileSync(at('disk'), disk)
+  }
+  begin()
+  const b = running('B', '1.1.0')
+  settle(b, updates, 5)
+  assert.deepEqual(updates.read(), trial, 'it is still on trial')
+  assert.equal(confirm(b, updates, 7), true)
+  assert.deepEqual(updates.read(), { ...trial, outcome: 'confirmed', at: 7 })
+  assert.deepEqual(b.choice(), { active: 'B' })
+  assert.equal(confirm(b, updates, 8), false)
+  assert.equal(giveUp(b, updates, 8), false)
+  begin()
+  assert.equal(giveUp(running('B', '1.1.0'), updates, 9), true)
+  assert.match(updates.read()!.reason!, /did not become healthy/)
+  assert.deepEqual(slots.choice(), { active: 'A' })
+  begin()
+  settle(running('A', '1.0.0'), updates, 10)
+  assert.deepEqual(updates.read(), {
+    ...trial,
+    outcome: 'rolled back',
+    reason: 'its system did not start, or the power was cut during the trial',
+    at: 10,
+  })
+})
+
+test('what is refused leaves the other slot as it was', async () => {
+  const slots = card('1.0.0')
+  const other = generateKeyPairSync('ed25519')
+  const good = pack('good.update', '1.1.0')
+  const changed = (from: string, to: string, edit: (bytes: Buffer) => Buffer): string => {
+    writeFileSync(at(to), edit(readFileSync(from)))
+    return at(to)
+  }
+  const flip = (place: (bytes: Buffer) => number) => (bytes: Buffer) => {
+    bytes[place(bytes)]! ^= 1
+    return bytes
+  }
+  const cases: [string, RegExp][] = [
+    [pack('strange.update', '1.1.0', {}, other.privateKey), /signature of the update is not by a key of this image/],
+    [
+      changed(
+        good,
+        'list.update',
+        flip(() => 40),
+      ),
+      /signature of the update is not by a key/,
+    ],
+    [pack('board.update', '1.1.0', { board: 'rpi-4' }), /is for rpi-4, this board is bench/],
+    [pack('older.update', '0.9.9'), /has version 0\.9\.9, this board runs 1\.0\.0/],
+    [pack('same.update', '1.0.0', { built_at: 100 }), /has version 1\.0\.0, this board runs 1\.0\.0/],
+    [changed(good, 'text.update', () => Buffer.from('<html>not found</html>')), /this is no update of os-node/],
+    [changed(good, 'short.update', bytes => bytes.subarray(0, 2000)), /is cut short/],
+  ]
+  const before = device('id-03')
+  for (const [path, message] of cases) await assert.rejects(install(slots, path), { code: 'E_UPDATE', message }, path)
+  await assert.rejects(install(slots, good, ''), { code: 'E_UPDATE', message: 'this image has no key for updates' })
+  await assert.rejects(install(card('1.0.0', { chooser: 'firmware' }), good), {
+    code: 'E_UPDATE',
+    message: 'this board cannot try a new version yet',
+  })
+  await assert.rejects(openSource(at('nowhere.update')), { code: 'E_UPDATE_SOURCE', message: /nowhere\.update/ })
+  assert.ok(device('id-03').equals(before))
+  assert.deepEqual(slots.choice(), { active: 'A' })
+  // a second key: rotation
+  await install(slots, pack('rotated.update', '1.1.0', {}, other.privateKey), pem(publicKey) + pem(other.publicKey))
+})
+
+test('an update that ends in the middle leaves a slot that cannot be started, and goes on from there', async () => {
+  const slots = card()
+  writeFileSync(join(at('devices'), 'id-05'), Buffer.alloc(4 * MIB))
+  const good = pack('whole.update', '1.1.0')
+  const bytes = readFileSync(good)
+  writeFileSync(at('cut.update'), bytes.subarray(0, bytes.length - 600_000))
+  await assert.rejects(install(slots, at('cut.update')), { code: 'E_UPDATE', message: /cut short/ })
+  assert.equal(versionOn(slots.other.boot), undefined)
+  assert.deepEqual(slots.choice(), { active: 'A' })
+  const { fetched_bytes } = await install(slots, good)
+  assert.ok(fetched_bytes < 2_000_000, `${fetched_bytes} fetched the second time`)
+  assert.deepEqual(slots.choice(), { active: 'A', trying: 'B' })
+})
+
+test('an update with a damaged chunk, or larger than the slot, is refused and not started', async () => {
+  const slots = card()
+  const bytes = readFileSync(pack('chunk.update', '1.1.0'))
+  // the last chunk is new in this version
+  for (let k = 12_000; k < bytes.length; k += 4096) bytes[k]! ^= 0x10
+  writeFileSync(at('chunk.update'), bytes)
+  await assert.rejects(install(slots, at('chunk.update')), { code: 'E_UPDATE', message: /is damaged at byte \d+/ })
+  assert.equal(versionOn(slots.other.boot), undefined)
+  truncateSync(join(at('devices'), 'id-06'), MIB)
+  await assert.rejects(install(slots, pack('large.update', '1.1.0')), {
+    code: 'E_UPDATE',
+    message: /root of the update has \d+ bytes, the slot has room for 1048576/,
+  })
+  assert.deepEqual(slots.choice(), { active: 'A' })
+})
+
+test('versions are compared by their numbers, then by the time of building', () => {
+  const newer = (a: string, b: string, [left, right] = [1, 1]) =>
+    isNewer({ version: a, built_at: left! }, { version: b, built_at: right! })
+  assert.equal(newer('1.10.0', '1.9.9'), true)
+  assert.equal(newer('1.9.9', '1.10.0'), false)
+  assert.equal(newer('2.0', '1.9.9'), true)
+  assert.equal(newer('1.0.0', '1.0'), false)
+  assert.equal(newer('1.0.0', '1.0.0', [2, 1]), true)
+  assert.equal(newer('1.0.0', '1.0.0'), false)
+})
+
+test('a system without the words of the image has no slots', () => {
+  writeFileSync(at('plain'), 'root=/dev/sda1 quiet\n')
+  assert.throws(() => openSlots(at('plain')), { code: 'NO_SLOTS' })
+  assert.throws(() => openSlots(at('no such file')), { code: 'NO_SLOTS' })
+})
