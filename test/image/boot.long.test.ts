@@ -1,234 +1,143 @@
-// The image for the emulated board, booted by its own kernel and early system: a first boot tells address, token and fingerprint
-// on the console and on the start partition, and serves the page; after a power cut the next boot has the same identity and data; a
-// factory reset leaves nothing of them; a changed system is refused.
-// Needs: x64 boards debs image
+// The image for the emulated board, booted by U-Boot, its own kernel and early system: a first boot tells address, token and
+// fingerprint on the console and on the start partition, and serves the page; after a power cut the next boot has the same identity
+// and data; an update is tried, confirmed or rolled back; a factory reset leaves nothing of them; a changed system is refused.
+// `npm run test:image` also tries the updates that must fail.
+// Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { copyFileSync, mkdtempSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
-import { request } from 'node:https'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { execFileSync } from 'node:child_process'
+import { openSync, readFileSync, writeSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import type { TLSSocket } from 'node:tls'
-import { freePort, removeDir, root, sleep, until } from '../lib/gateway'
+import { orElse } from '../../src/lib/errors'
+import { sleep, until } from '../lib/gateway'
+import { BOOT_MS, Board, MIB, PLACES, type Power } from './board'
 
-const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
-const MIB = 2 ** 20
-const place = mkdtempSync(join(tmpdir(), 'os-node-image-'))
-const card = join(place, 'card.img')
-const running = new Set<ChildProcess>()
-let image = ''
-let port = 0
-after(() => {
-  for (const child of running) child.kill('SIGKILL')
-  removeDir(place)
-})
-
-interface Maker {
-  makeImage(root: string, options: object): string
-}
-const make = async (): Promise<string> => {
-  const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
-  return makeImage(root, {
-    board: 'qemu-virt',
-    version: '1.2.3',
-    builtAt: BUILT_AT,
-    quick: true,
-    out: place,
-    say: () => {},
-  })
-}
-
-const START = `${card}@@${MIB}`
-const BOOT = `${card}@@${17 * MIB}`
-const fromCard = (partition: string, name: string): string => {
-  const to = join(place, name)
-  execFileSync('mcopy', ['-o', '-i', partition, `::${name}`, to])
-  return to
-}
-
-/** A card as a person has it: larger than the image, with an os-node.conf of theirs. */
-function freshCard(): void {
-  copyFileSync(image, card)
-  truncateSync(card, 1024 * MIB)
-  writeFileSync(join(place, 'os-node.conf'), 'hostname=greenhouse-1\r\ncolour=blue\r\n')
-  execFileSync('mcopy', ['-o', '-i', START, join(place, 'os-node.conf'), '::os-node.conf'])
-}
-
-/** Gives the board power: what its serial console says so far, and how to take the power away. */
-function power(): { said: () => string; cut: () => Promise<void> } {
-  const [kernel, early] = ['kernel8.img', 'initramfs'].map(name => fromCard(BOOT, name))
-  const line = readFileSync(fromCard(BOOT, 'cmdline.txt'), 'utf8').trim()
-  const machine = ['-M', 'virt', '-cpu', 'cortex-a72', '-smp', '2', '-m', '512', '-nographic', '-no-reboot']
-  const disk = [
-    '-drive',
-    `file=${card},format=raw,if=none,id=card,discard=unmap`,
-    '-device',
-    'virtio-blk-pci,drive=card',
-  ]
-  const network = [
-    '-netdev',
-    `user,id=n,hostfwd=tcp:127.0.0.1:${port}-:443`,
-    '-device',
-    'virtio-net-pci,netdev=n,romfile=',
-  ]
-  const child = spawn(
-    'qemu-system-aarch64',
-    [...machine, '-kernel', kernel!, '-initrd', early!, '-append', line, ...disk, ...network, '-device', 'i6300esb'],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
-  )
-  running.add(child)
-  child.once('close', () => running.delete(child))
-  let text = ''
-  for (const stream of [child.stdout, child.stderr]) stream!.on('data', chunk => (text += chunk))
-  return {
-    said: () => text.replaceAll('\r', ''),
-    cut: () =>
-      new Promise(resolve => {
-        if (!running.delete(child)) return resolve()
-        child.once('close', () => resolve())
-        child.kill('SIGKILL')
-      }),
-  }
-}
-
-interface Answer {
-  status: number
-  text: string
-  fingerprint: string
-}
-const ask = (path: string, token = ''): Promise<Answer> =>
-  new Promise((resolve, reject) => {
-    const headers = { 'x-admin-token': token, host: 'greenhouse-1.local' }
-    const asked = request(
-      { host: '127.0.0.1', port, path, headers, rejectUnauthorized: false, timeout: 20_000 },
-      res => {
-        const { fingerprint256: fingerprint } = (res.socket as TLSSocket).getPeerCertificate()
-        let text = ''
-        res
-          .on('data', chunk => (text += chunk))
-          .on('end', () => resolve({ status: res.statusCode!, text, fingerprint }))
-      },
-    )
-    asked.once('error', reject).once('timeout', () => asked.destroy(new Error('no answer in 20 s')))
-    asked.end()
-  })
-
-/** Signs in as the page does. */
-const signIn = (token: string): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const headers = { host: 'greenhouse-1.local', 'content-type': 'application/json' }
-    const asked = request(
-      { host: '127.0.0.1', port, path: '/api/login', method: 'POST', headers, rejectUnauthorized: false },
-      res => {
-        res.resume().on('end', () => resolve(res.statusCode!))
-      },
-    )
-    asked.once('error', reject)
-    asked.end(JSON.stringify({ token }))
-  })
-
-const tokenOn = (board: { said: () => string }): Promise<string> =>
-  until(
-    'the token on the console',
-    () => (FINGERPRINT.test(board.said()) ? /Your token:\s+([\w-]{43})\n/.exec(board.said())![1]! : null),
-    BOOT_MS,
-  )
-
-const health = () =>
-  ask('/health').then(
-    ({ status }) => status === 200,
-    () => false,
-  )
-const BOOT_MS = 400_000
+const whole = process.env.OS_NODE_IMAGE === 'all'
+const board = new Board()
 const FINGERPRINT = /^(?:[0-9A-F]{2}:){31}[0-9A-F]{2}$/im
-const LOGIN_FILE = 'os-node-login.txt'
 let token = ''
 let deviceId = ''
 let kept = ''
-const dataPartition = (): Buffer => readFileSync(card).subarray(372 * MIB)
-const loginFile = (): string | null => {
-  try {
-    return readFileSync(fromCard(START, LOGIN_FILE), 'utf8')
-  } catch {
-    return null
-  }
-}
 const deviceIdOf = (text: string) => /"device_id":\s*"([^"]+)"/.exec(text)![1]!
+const dataPartition = (): Buffer => readFileSync(board.card).subarray(PLACES.data)
+const loginFile = (): string | null => orElse(null, () => board.read('os-node-login.txt'))
+const tokenOn = (power: Power): Promise<string> =>
+  until(
+    'the token on the console',
+    () => (FINGERPRINT.test(power.said()) ? /Your token:\s+([\w-]{43})\n/.exec(power.said())![1]! : null),
+    BOOT_MS,
+  )
 
-before(async () => {
-  image = await make()
-  port = await freePort()
-  freshCard()
-})
+before(() => board.make('hostname=greenhouse-1\r\ncolour=blue\r\n', '240s'))
+after(() => board.remove())
 
 test('a first boot shows address, token and fingerprint, names a bad line of os-node.conf, and serves the page', async t => {
-  const board = power()
-  t.after(board.cut)
-  token = await tokenOn(board)
-  const text = board.said()
+  const power = board.power()
+  t.after(power.cut)
+  token = await tokenOn(power)
+  const text = power.said()
   assert.match(text, new RegExp(`open https://10\\.0\\.2\\.15/#/\\?token=${token}`))
   assert.match(text, /The page is also at https:\/\/greenhouse-1\.local\//)
-  await until('the complaint', () => board.said().includes('os-node.conf line 2: no setting colour'))
-  const { status: denied } = await ask('/api/dashboard')
+  await until('the complaint', () => power.said().includes('os-node.conf line 2: no setting colour'))
+  const { status: denied } = await board.ask('/api/dashboard')
   assert.equal(denied, 401)
-  const answer = await ask('/api/dashboard', token)
+  const answer = await board.ask('/api/dashboard', { token })
   assert.equal(answer.status, 200, answer.text)
   assert.match(text.toUpperCase(), new RegExp(answer.fingerprint))
   deviceId = deviceIdOf(answer.text)
-  assert.equal((await ask('/')).status, 200)
+  assert.equal((await board.ask('/')).status, 200)
   const login = await until('the login file', loginFile)
   assert.match(login, new RegExp(token))
-  assert.equal(await signIn(token), 200)
+  assert.equal((await board.ask('/api/login', { post: { token } })).status, 200)
   await until('the login file to go', () => loginFile() === null)
   kept = await until('a reading', async () => {
-    const { text: packets } = await ask('/api/data/packets?limit=1', token)
+    const { text: packets } = await board.ask('/api/data/packets?limit=1', { token })
     return /"packet_uuid":\s*"([^"]+)"/.exec(packets)?.[1]
   })
   // what was written is committed within a second of the board
   await sleep(10_000)
-  await board.cut()
-  const table = JSON.parse(execFileSync('sfdisk', ['-J', card], { encoding: 'utf8' })) as {
+  await power.cut()
+  const table = JSON.parse(execFileSync('sfdisk', ['-J', board.card], { encoding: 'utf8' })) as {
     partitiontable: { partitions: { size: number }[] }
   }
   const { size } = table.partitiontable.partitions.at(-1)!
   assert.ok(size * 512 > 600 * MIB, `the data partition reaches to the end of the card: ${size} sectors`)
 })
 
-test('after the power was cut the next boot has the same identity and readings, and shows no token', async t => {
-  const board = power()
-  t.after(board.cut)
-  await until('the page of the board', health, BOOT_MS)
-  assert.equal(deviceIdOf((await ask('/api/dashboard', token)).text), deviceId)
-  await until('the reading', async () => (await ask(`/api/data/packets/${kept}`, token)).status === 200)
-  assert.doesNotMatch(board.said(), /Your token/)
-  await board.cut()
+test('after the power was cut the next boot has the same identity and readings, and shows no token; an update is tried and stays', async t => {
+  const power = board.power()
+  t.after(power.cut)
+  const sent: number[] = []
+  const { url, server } = await board.serve(sent)
+  t.after(() => server.close())
+  const install = (name: string): ReturnType<Board['shell']> => board.shell(`os-node update ${url}/${name}`)
+
+  await until('the page of the board', () => board.health(), BOOT_MS)
+  assert.equal(deviceIdOf((await board.ask('/api/dashboard', { token })).text), deviceId)
+  await until('the reading', async () => (await board.ask(`/api/data/packets/${kept}`, { token })).status === 200)
+  assert.doesNotMatch(power.said(), /Your token/)
+  const { slots } = await board.slots(() => true)
+  assert.deepEqual(slots, [
+    { slot: 'A', version: '1.2.3', running: true, state: 'active' },
+    { slot: 'B', version: null, running: false, state: 'empty' },
+  ])
+
+  const name = board.update('1.2.4')
+  const { text } = await install(name)
+  assert.match(text, /1\.2\.4 is in slot B: \d\.\d MB of \d+\.\d MB were fetched/)
+  assert.ok(sent.reduce((sum, bytes) => sum + bytes, 0) < 8 * MIB, `the server sent ${sent} bytes`)
+  const { slots: updated } = await board.slots(({ last_update: last }) => last?.outcome === 'confirmed')
+  assert.deepEqual(updated, [
+    { slot: 'A', version: '1.2.3', running: false, state: 'standby' },
+    { slot: 'B', version: '1.2.4', running: true, state: 'active' },
+  ])
+  await until('the reading', async () => (await board.ask(`/api/data/packets/${kept}`, { token })).status === 200)
+  assert.equal((await install(name)).code, 1)
+
+  if (!whole) return
+  const bad: [string, [string, string], RegExp][] = [
+    ['1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu '], /its system did not start/],
+    ['1.2.6', ['systemd.show_status=0', 'systemd.mask=os-node '], /did not become healthy in time/],
+  ]
+  for (const [version, edit, reason] of bad) {
+    await install(board.update(version, edit))
+    const { slots: back, last_update: last } = await board.slots(
+      ({ last_update }) => last_update?.outcome === 'rolled back',
+    )
+    assert.equal(last!.version, version)
+    assert.match(last!.reason!, reason)
+    assert.deepEqual(
+      back.filter(({ running }) => running),
+      [{ slot: 'B', version: '1.2.4', running: true, state: 'active' }],
+    )
+    await until('the page of the board', () => board.health(), BOOT_MS)
+    await until('the reading', async () => (await board.ask(`/api/data/packets/${kept}`, { token })).status === 200)
+  }
 })
 
 test('a file factory-reset on the start partition: a new identity, and nothing of the old one on the card', async t => {
-  const before = dataPartition()
-  const at = before.indexOf('-----BEGIN PRIVATE KEY-----')
+  const old = dataPartition()
+  const at = old.indexOf('-----BEGIN PRIVATE KEY-----')
   assert.ok(at > 0)
-  const secret = before.subarray(at, at + 160)
-  writeFileSync(join(place, 'factory-reset'), '')
-  execFileSync('mcopy', ['-o', '-i', START, join(place, 'factory-reset'), '::factory-reset'])
-  const board = power()
-  t.after(board.cut)
-  const fresh = await tokenOn(board)
-  assert.match(board.said(), /factory reset: everything on the data partition is erased/)
+  const secret = old.subarray(at, at + 160)
+  board.write('factory-reset', '')
+  const power = board.power()
+  t.after(power.cut)
+  const fresh = await tokenOn(power)
+  assert.match(power.said(), /factory reset: everything on the data partition is erased/)
   assert.notEqual(fresh, token)
-  assert.equal((await ask('/api/dashboard', token)).status, 401)
-  assert.notEqual(deviceIdOf((await ask('/api/dashboard', fresh)).text), deviceId)
-  await board.cut()
+  assert.equal((await board.ask('/api/dashboard', { token })).status, 401)
+  assert.notEqual(deviceIdOf((await board.ask('/api/dashboard', { token: fresh })).text), deviceId)
+  await power.cut()
   assert.ok(!dataPartition().includes(secret))
-  assert.throws(() => fromCard(START, 'factory-reset'), /File "::factory-reset" not found/)
+  assert.throws(() => board.read('factory-reset'), /File "::factory-reset" not found/)
 })
 
 test('a system that was changed on the card does not start', async t => {
-  const file = openSync(card, 'r+')
-  writeSync(file, Buffer.alloc(64 * 1024, 0x5a), 0, 64 * 1024, 114 * MIB)
-  const board = power()
-  t.after(board.cut)
-  await until('the refusal', () => /is damaged; restarting/.test(board.said()), BOOT_MS)
-  await board.cut()
+  const file = openSync(board.card, 'r+')
+  for (const slot of [PLACES.rootA, PLACES.rootA + 129 * MIB])
+    writeSync(file, Buffer.alloc(64 * 1024, 0x5a), 0, 64 * 1024, slot)
+  const power = board.power()
+  t.after(power.cut)
+  await until('the refusal', () => /is damaged; restarting/.test(power.said()), BOOT_MS)
+  await power.cut()
 })

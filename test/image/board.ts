@@ -1,0 +1,214 @@
+// A card of the image for the emulated board, and the board itself: qemu with U-Boot, which reads the card as on a real board.
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { copyFileSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import { request } from 'node:https'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TLSSocket } from 'node:tls'
+import { freePort, removeDir, root, until } from '../lib/gateway'
+
+const UBOOT = '/usr/lib/u-boot/qemu_arm64/u-boot.bin'
+export const MIB = 2 ** 20
+export const BOOT_MS = 400_000
+/** where the partitions of the card begin */
+export const PLACES = { start: MIB, bootA: 17 * MIB, rootA: 114 * MIB, data: 372 * MIB }
+const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
+
+interface Maker {
+  makeImage(root: string, options: object): string
+}
+interface UpdateWriter {
+  writeUpdate(to: string, about: object, files: object, key: string): number
+}
+
+export interface Answer {
+  status: number
+  text: string
+  fingerprint: string
+}
+
+/** One running board. */
+export interface Power {
+  /** what its serial console said so far */
+  said(): string
+  cut(): Promise<void>
+}
+
+export class Board {
+  readonly place = mkdtempSync(join(tmpdir(), 'os-node-image-'))
+  readonly card = join(this.place, 'card.img')
+  readonly #running = new Set<Power>()
+  readonly #key = join(this.place, 'key')
+  readonly #ssh = join(this.place, 'id')
+  #image = ''
+  #port = 0
+  #sshPort = 0
+
+  /** Makes the image, and a card as a person has it: larger than the image, with an os-node.conf of theirs. `trial`: see makeImage. */
+  async make(conf: string, trial: string): Promise<void> {
+    const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
+    execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', this.#key], { stdio: 'pipe' })
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', this.#ssh])
+    const what = { board: 'qemu-virt', version: '1.2.3', builtAt: BUILT_AT, quick: true, out: this.place }
+    this.#image = makeImage(root, { ...what, sign: this.#key, trial, say: () => {} })
+    this.#port = await freePort()
+    this.#sshPort = await freePort()
+    copyFileSync(this.#image, this.card)
+    truncateSync(this.card, 1024 * MIB)
+    this.write('os-node.conf', `${conf}ssh_key=${readFileSync(`${this.#ssh}.pub`, 'utf8')}`)
+  }
+
+  /** A file of the start partition. Throws where it is not there. */
+  read(name: string): string {
+    const to = join(this.place, name)
+    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, `::${name}`, to], { stdio: 'pipe' })
+    return readFileSync(to, 'utf8')
+  }
+
+  write(name: string, content: string): void {
+    writeFileSync(join(this.place, name), content)
+    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, join(this.place, name), `::${name}`])
+  }
+
+  power(): Power {
+    const machine = ['-M', 'virt', '-cpu', 'cortex-a72', '-smp', '2', '-m', '512', '-nographic', '-bios', UBOOT]
+    const disk = ['-drive', `file=${this.card},format=raw,if=none,id=card,discard=unmap`]
+    const ports = `hostfwd=tcp:127.0.0.1:${this.#port}-:443,hostfwd=tcp:127.0.0.1:${this.#sshPort}-:22`
+    const network = ['-netdev', `user,id=n,${ports}`, '-device', 'virtio-net-pci,netdev=n,romfile=']
+    const child = spawn(
+      'qemu-system-aarch64',
+      [...machine, ...disk, '-device', 'virtio-blk-pci,drive=card', ...network, '-device', 'i6300esb'],
+      { stdio: ['ignore', 'pipe', 'pipe'] },
+    )
+    let text = ''
+    let ended = false
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => (text += chunk))
+    child.once('close', () => (ended = true))
+    const power: Power = {
+      said: () => text.replaceAll('\r', ''),
+      cut: () =>
+        new Promise(resolve => {
+          this.#running.delete(power)
+          if (ended) return resolve()
+          child.once('close', () => resolve())
+          child.kill('SIGKILL')
+        }),
+    }
+    this.#running.add(power)
+    return power
+  }
+
+  /** A request to the page of the board. */
+  ask(path: string, { token = '', post }: { token?: string; post?: object } = {}): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const headers = {
+        host: 'greenhouse-1.local',
+        ...(token && { 'x-admin-token': token }),
+        ...(post && { 'content-type': 'application/json' }),
+      }
+      const method = post ? 'POST' : 'GET'
+      const place = { host: '127.0.0.1', port: this.#port, path, method, headers }
+      const asked = request({ ...place, rejectUnauthorized: false, timeout: 60_000 }, res => {
+        const { fingerprint256: fingerprint } = (res.socket as TLSSocket).getPeerCertificate()
+        let text = ''
+        res
+          .on('data', chunk => (text += chunk))
+          .on('end', () => resolve({ status: res.statusCode!, text, fingerprint }))
+      })
+      asked.once('error', reject).once('timeout', () => asked.destroy(new Error('no answer in 60 s')))
+      asked.end(post && JSON.stringify(post))
+    })
+  }
+
+  health(): Promise<boolean> {
+    return this.ask('/health').then(
+      ({ status }) => status === 200,
+      () => false,
+    )
+  }
+
+  /** Runs a command by the remote shell: what it said, and its exit code; 255 where the board does not answer. */
+  shell(command: string): Promise<{ code: number; text: string }> {
+    const options = ['BatchMode=yes', 'StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'ConnectTimeout=20']
+    const args = ['-q', '-i', this.#ssh, '-p', String(this.#sshPort), ...options.flatMap(option => ['-o', option])]
+    return new Promise(resolve => {
+      execFile('ssh', [...args, 'root@127.0.0.1', command], { timeout: BOOT_MS }, (error, stdout, stderr) => {
+        resolve({ code: error ? Number(error.code ?? 255) : 0, text: stdout + stderr })
+      })
+    })
+  }
+
+  /** The version that runs and what became of the last update, once the board answers. */
+  slots(want: (slots: SlotsAnswer) => boolean): Promise<SlotsAnswer> {
+    return until(
+      'the slots',
+      async () => {
+        const { code, text } = await this.shell('os-node slots --json')
+        const slots = code === 0 && (JSON.parse(text) as SlotsAnswer)
+        return slots && want(slots) ? slots : null
+      },
+      BOOT_MS,
+    )
+  }
+
+  /** Writes an update of the same system with another version; `edit`: [what, instead] of the kernel's command line, of one length. */
+  update(version: string, edit: [string, string] = ['', '']): string {
+    const { writeUpdate } = createRequire(join(root, 'package.json'))('./dist/os-node-update.js') as UpdateWriter
+    const image = readFileSync(this.#image)
+    const part = (from: number, mib: number, name: string): Buffer => {
+      const bytes = Buffer.from(image.subarray(from, from + mib * MIB))
+      let end = bytes.length
+      while (bytes[end - 1] === 0) end--
+      const used = bytes.subarray(0, Math.ceil(end / 4096) * 4096)
+      writeFileSync(join(this.place, name), used)
+      return used
+    }
+    const boot = part(PLACES.bootA, 48, 'boot')
+    part(PLACES.rootA, 128, 'root')
+    for (const [what, instead] of [['os_node.version=1.2.3', `os_node.version=${version}`], edit] as const) {
+      if (what.length !== instead.length) throw new Error(`${what} and ${instead} differ in length`)
+      const at = boot.indexOf(what)
+      if (at < 0) throw new Error(`no ${what} in the command line`)
+      boot.write(instead, at, 'latin1')
+    }
+    writeFileSync(join(this.place, 'boot'), boot)
+    const digit = boot.indexOf('os_node.partition=5') + 'os_node.partition='.length
+    const about = { board: 'qemu-virt', version, built_at: BUILT_AT / 1000, partition_at: digit }
+    const to = `os-node-qemu-virt-${version}.update`
+    const files = { boot: join(this.place, 'boot'), root: join(this.place, 'root') }
+    writeUpdate(join(this.place, to), about, files, readFileSync(this.#key, 'utf8'))
+    return to
+  }
+
+  /** A server for files of `place` that knows ranges; `sent`: bytes of each answer. */
+  serve(sent: number[]): Promise<{ url: string; server: Server }> {
+    const server = createServer((req, res) => {
+      const bytes = readFileSync(join(this.place, req.url!))
+      const from = Number(/bytes=(\d+)-/.exec(req.headers.range ?? '')?.[1] ?? 0)
+      if (from >= bytes.length) return void res.writeHead(416).end()
+      res.writeHead(206, { 'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}` })
+      res.on('error', () => {}).end(bytes.subarray(from))
+      const { socket } = res
+      const before = socket!.bytesWritten
+      res.once('close', () => sent.push(socket!.bytesWritten - before))
+    })
+    return new Promise(resolve => {
+      server.listen(0, '127.0.0.1', () => {
+        // the board's name for this machine
+        resolve({ url: `http://10.0.2.2:${(server.address() as { port: number }).port}`, server })
+      })
+    })
+  }
+
+  async remove(): Promise<void> {
+    await Promise.all([...this.#running].map(power => power.cut()))
+    removeDir(this.place)
+  }
+}
+
+export interface SlotsAnswer {
+  slots: { slot: string; version: string | null; running: boolean; state: string }[]
+  last_update?: { version: string; outcome: string; reason?: string }
+}

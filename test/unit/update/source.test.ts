@@ -1,0 +1,80 @@
+// An update over HTTP: with ranges and without, over connections that break, and from servers that refuse.
+import assert from 'node:assert/strict'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { fromUrl } from '../../../src/update/source'
+
+const BYTES = Buffer.from(Array.from({ length: 600_000 }, (_, k) => (k * 7 + (k >> 8)) & 0xff))
+const fromOf = (req: IncomingMessage): number => Number(/bytes=(\d+)-/.exec(req.headers.range ?? '')?.[1] ?? 0)
+
+async function serve(t: TestContext, answer: (req: IncomingMessage, res: ServerResponse) => void) {
+  const asked: string[] = []
+  const server = createServer((req, res) => {
+    asked.push(req.headers.range ?? '')
+    answer(req, res)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const source = fromUrl(`http://127.0.0.1:${(server.address() as AddressInfo).port}/x.update`, () => 1)
+  t.after(() => source.close())
+  return { source, asked }
+}
+const ranged = (req: IncomingMessage, res: ServerResponse): void => {
+  const from = fromOf(req)
+  if (from >= BYTES.length) return void res.writeHead(416).end()
+  res.writeHead(206).end(BYTES.subarray(from))
+}
+
+test('what follows is read on; a small gap is read over, a large one and a step back are asked for', async t => {
+  const { source, asked } = await serve(t, ranged)
+  for (const [at, length] of [
+    [0, 12],
+    [12, 5000],
+    [60_000, 100],
+    [400_000, 1000],
+    [100, 50],
+    [599_990, 10],
+  ] as const)
+    assert.ok((await source.read(at, length)).equals(BYTES.subarray(at, at + length)), `${at}`)
+  assert.deepEqual(asked, ['bytes=0-', 'bytes=400000-', 'bytes=100-', 'bytes=599990-'])
+  assert.ok(source.received() >= 12 + 5000 + 100 + 1000 + 50 + 10)
+})
+
+test('a server without ranges is read from its beginning', async t => {
+  const { source, asked } = await serve(t, (_, res) => res.writeHead(200).end(BYTES))
+  for (const [at, length] of [
+    [10, 20],
+    [500_000, 1000],
+    [0, 4],
+  ] as const)
+    assert.ok((await source.read(at, length)).equals(BYTES.subarray(at, at + length)), `${at}`)
+  assert.deepEqual(asked, ['bytes=10-', 'bytes=0-'])
+})
+
+test('a connection that breaks is opened again where it broke; five failures in a row end it', async t => {
+  let left = 4
+  const { source, asked } = await serve(t, (req, res) => {
+    const from = fromOf(req)
+    if (left-- <= 0) return ranged(req, res)
+    res.writeHead(206, { 'content-length': BYTES.length - from })
+    res.write(BYTES.subarray(from, from + 1000), () => res.destroy())
+  })
+  assert.ok((await source.read(0, 50_000)).equals(BYTES.subarray(0, 50_000)))
+  assert.deepEqual(asked, ['bytes=0-', 'bytes=1000-', 'bytes=2000-', 'bytes=3000-', 'bytes=4000-'])
+
+  const dead = await serve(t, (_, res) => res.destroy())
+  await assert.rejects(dead.source.read(0, 10), { code: 'E_UPDATE_SOURCE', message: /x\.update cannot be read: / })
+  assert.equal(dead.asked.length, 5)
+})
+
+test('a server that refuses, and a file that is too short', async t => {
+  const refusing = await serve(t, (_, res) => res.writeHead(404).end('no'))
+  await assert.rejects(refusing.source.read(0, 10), { code: 'E_UPDATE_SOURCE', message: /the server answers 404/ })
+  const short = await serve(t, ranged)
+  await assert.rejects(short.source.read(BYTES.length, 1), { code: 'E_UPDATE', message: /is cut short/ })
+  await assert.rejects(short.source.read(BYTES.length - 5, 6), { code: 'E_UPDATE', message: /is cut short/ })
+})
