@@ -69,9 +69,9 @@ export async function readUpdate(read: ReadAt, keys: string): Promise<Update> {
   if (head.toString('latin1', 0, MAGIC.length) !== MAGIC) throw refuse('this is no update of os-node')
   const length = head.readUInt32BE(MAGIC.length)
   if (length > LIST_MAX) throw refuse('this is no update of os-node: its list is too long')
-  const rest = await read(HEAD, length + SIGNATURE)
-  const signed = Buffer.concat([head, rest.subarray(0, length)])
-  const signature = rest.subarray(length)
+  const remaining = await read(HEAD, length + SIGNATURE)
+  const signed = Buffer.concat([head, remaining.subarray(0, length)])
+  const signature = remaining.subarray(length)
   const known = (keys.match(/-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g) ?? []).map(createPublicKey)
   if (known.length === 0)
     throw refuse(
@@ -80,7 +80,7 @@ export async function readUpdate(read: ReadAt, keys: string): Promise<Update> {
     )
   if (!known.some(key => verify(null, signed, key, signature)))
     throw refuse('the signature of the update is not by a key of this image', 'take the update from its maker again')
-  const list = JSON.parse(rest.toString('utf8', 0, length)) as UpdateList
+  const list = JSON.parse(remaining.toString('utf8', 0, length)) as UpdateList
   return { list, parts: layOut(list, HEAD + length + SIGNATURE) }
 }
 

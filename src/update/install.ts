@@ -1,4 +1,4 @@
-// Writes an update into the slot that does not run: what the running slot has already is copied, the rest is fetched. The beginning of
+// Writes an update into the slot that does not run: what the running slot has already is copied, what it lacks is fetched. The beginning of
 // the boot partition comes last, so a slot that was not written to its end cannot be started; writing it again goes on where it ended.
 // Errors: E_UPDATE (see file.ts; a trial is not over; the card gives back other bytes than were written), E_UPDATE_SOURCE.
 import { createHash } from 'node:crypto'
@@ -135,8 +135,8 @@ class PartWriter {
 
   #put(at: number, bytes: Buffer): void {
     if (at < this.#first.length) bytes.copy(this.#first, at)
-    const rest = Math.max(0, this.#first.length - at)
-    if (rest < bytes.length) writeSync(this.#fd, bytes, rest, bytes.length - rest, at + rest)
+    const skipped = Math.max(0, this.#first.length - at)
+    if (skipped < bytes.length) writeSync(this.#fd, bytes, skipped, bytes.length - skipped, at + skipped)
   }
 }
 

@@ -46,11 +46,11 @@ const SILENCE_MS = 30_000
 
 type Body = AsyncIterator<Uint8Array>
 
-/** `pause`: how long to wait before try `n`, in ms. */
-export function fromUrl(url: string, pause = (n: number): number => 1000 * 2 ** n): Source {
+/** `delay`: how long to wait before try `n`, in ms. */
+export function fromUrl(url: string, delay = (n: number): number => 1000 * 2 ** n): Source {
   let body: Body | undefined
   let stop = new AbortController()
-  let rest: Uint8Array = new Uint8Array()
+  let pending: Uint8Array = new Uint8Array()
   let position = 0
   let ranges = true
   let received = 0
@@ -58,7 +58,7 @@ export function fromUrl(url: string, pause = (n: number): number => 1000 * 2 ** 
   function drop(): void {
     stop.abort()
     body = undefined
-    rest = new Uint8Array()
+    pending = new Uint8Array()
   }
 
   async function request(at: number): Promise<void> {
@@ -74,23 +74,23 @@ export function fromUrl(url: string, pause = (n: number): number => 1000 * 2 ** 
 
   /** The next bytes of the body; empty at its end. */
   async function next(): Promise<Uint8Array> {
-    if (rest.length === 0) {
+    if (pending.length === 0) {
       const silence = setTimeout(() => stop.abort(new Error(`no bytes for ${SILENCE_MS / 1000} s`)), SILENCE_MS)
       try {
         const { value, done } = await body!.next()
-        if (done || !value) return rest
-        rest = value
+        if (done || !value) return pending
+        pending = value
         received += value.length
       } finally {
         clearTimeout(silence)
       }
     }
-    return rest
+    return pending
   }
 
   function take(most: number): Uint8Array {
-    const bytes = rest.subarray(0, most)
-    rest = rest.subarray(bytes.length)
+    const bytes = pending.subarray(0, most)
+    pending = pending.subarray(bytes.length)
     position += bytes.length
     return bytes
   }
@@ -117,7 +117,7 @@ export function fromUrl(url: string, pause = (n: number): number => 1000 * 2 ** 
           drop()
           if (error instanceof OsError && error.code === 'E_UPDATE') throw error
           if (++failed === TRIES) throw error instanceof OsError ? error : cannot(url, (error as Error).message)
-          await sleep(pause(failed))
+          await sleep(delay(failed))
         }
       }
       return bytes
