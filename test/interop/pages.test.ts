@@ -21,7 +21,6 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   [/^(npm ci && )?npm run deb$/, 'test/interop/deb.long.test.ts makes the packages'],
   [/^npm run image -- --board /, 'minutes; test/image/boot.long.test.ts makes an image and boots it'],
   [/^os-node (update |slots)/, 'only the SD image has slots; test/image/boot.long.test.ts updates a board'],
-  [/^npm run test:image$/, 'CI runs most of it in test:long'],
   [/^node (build\.mjs$|test\/run\.mjs )/, 'this test runs in what they made'],
   [/^curl /, 'needs the token of the reader; test/interop/http.test.ts asks every route'],
   [/^os-node serve /, 'runs until it is stopped; the tests of uplinks start it'],
