@@ -171,6 +171,8 @@ test('a value counts only where the sentence says that it is valid, and in the u
     [`$GPGLL,${where},225444,V,A`, { lat: null, lon: null }],
     [`$GPGLL,${where},225444,A,N`, { lat: null, lon: null }],
     ['$HEHDT,274.07,M', { heading: null }],
+    ['$HCHDG,355.0,5.0,E,,', { heading_magnetic: 0 }],
+    ['$HCHDG,5.0,5.0,W,,', { heading_magnetic: 0 }],
     ['$HEHDM,274.07,M', { heading_magnetic: 274.07 }],
     ['$HEHDM,274.07,T', { heading_magnetic: null }],
     ['$SDDBT,7.8,f,2.4,f,1.3,F', { depth: null }],
