@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test'
 import type { LogRecord } from '../../../src/log'
 import { newBloom } from '../../../src/storage/bloom'
 import { WindowFolder } from '../../../src/storage/folder'
+import { checkQuery } from '../../../src/storage/shapes'
 import { SqlView } from '../../../src/storage/view'
 import { KEY, WindowRows } from '../../../src/storage/window'
 import { gatewayView, windowFolder } from '../../../src/storage/window-folder-options'
@@ -310,6 +311,17 @@ test('windows whose times meet in one second are one list: by time, then place i
     trace.say(`packets ${offset}`, packets.map(p => p.created_at - T0).join(' '))
   }
   view.close()
+})
+
+test('a history of nothing, and queries that are no numbers', () => {
+  const { view } = openView()
+  trace.say('nothing', view.history({ device_id: 'a', sensor_id: 'b' }))
+  view.close()
+  for (const key of ['since', 'until', 'limit', 'offset', 'buckets'])
+    for (const value of [Number.NaN, null, 1.5, '1']) {
+      const checked = outcome(() => checkQuery({ [key]: value }))
+      trace.say(`${key} ${value}`, checked)
+    }
 })
 
 test('where the windows of a gateway lie and how much of them is kept', () => {
