@@ -71,7 +71,7 @@ const TIMEOUT = long ? 2_400_000 : 600_000
 const SHORT = [1, 0.8]
 /** Short files in one process, where a start of Node and of the bundle is most of their time. */
 const SHARING = 12
-const SHARES_NOT = /process\.(argv|env|chdir|exit|on)|globalThis|no-addon|memoryUsage|gc\(/
+const SHARES_NOT = /process\.(argv|env|chdir|exit|on)|globalThis|mock\.timers|no-addon|memoryUsage|gc\(/
 const TIMES = join(root, 'test/times.json')
 
 /** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */

@@ -63,6 +63,15 @@ interface ViewLimits {
   maxBytes: number
 }
 
+/** Moves the times of one boot by the clock record; how many packets moved. */
+function move(rows: WindowRows, { boot, seq, quality, clock }: LogRecord): number {
+  return rows.run(
+    `UPDATE os_packets SET t_raw = round(t_raw + ?1), timestamp_raw = CAST(floor((t_raw + ?1) / 1000) AS INTEGER), unsynced = ?4
+     WHERE boot = ?2 AND unsynced = 1 AND seq < ?3`,
+    [clock!.offsetMs, boot, seq, quality === 'synced' ? 0 : 1],
+  )
+}
+
 export class SqlView {
   readonly counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   /** a sealed window was lost while questions were answered: the log may still have its records */
@@ -80,6 +89,9 @@ export class SqlView {
   #moved = false
   #unsyncedNow = false
   #problem: string | undefined
+  #uncorrected: string | undefined
+  /** clock records that sealed windows were not corrected by yet, in order */
+  #waiting: LogRecord[] = []
   #facts = 0
   #tryAt = 0
 
@@ -102,6 +114,8 @@ export class SqlView {
     for (const name of foreign) this.#sealed?.lost(name, 'foreign')
     this.#from = from
     this.#corrected = 0
+    this.#waiting = []
+    this.#uncorrected = undefined
     this.#tell()
   }
 
@@ -134,6 +148,11 @@ export class SqlView {
   /** The open window becomes a file that covers the log up to `to`; nothing where it is empty or cannot be written. */
   seal(to: number): void {
     if (this.#packets === 0 || !this.#sealed) return
+    // behind the new file a start would not read these clock records again
+    if (!this.#correctSealed()) {
+      this.#tryAt = this.#facts + TRY_EVERY
+      return
+    }
     try {
       const bloom = newBloom(this.#packets)
       for (const [uuid] of this.#open.rows('SELECT packet_uuid FROM os_packets')) addTo(bloom, uuid as Uint8Array)
@@ -298,23 +317,29 @@ export class SqlView {
    * The clock was set: times of that boot that were taken while no time source confirmed it move with it, up to the record by which
    * it became right; uuids stay (D18). Sealed windows are corrected before the open one covers the record.
    */
-  #correct({ boot, seq, quality, clock }: LogRecord): void {
-    const open = quality === 'synced' ? 0 : 1
-    const update = (rows: WindowRows): number =>
-      rows.run(
-        `UPDATE os_packets SET t_raw = round(t_raw + ?1), timestamp_raw = CAST(floor((t_raw + ?1) / 1000) AS INTEGER), unsynced = ?4
-         WHERE boot = ?2 AND unsynced = 1 AND seq < ?3`,
-        [clock!.offsetMs, boot, seq, open],
-      )
+  #correct(record: LogRecord): void {
     if (this.#writes) {
-      try {
-        this.#whole(() => this.#sealed!.correct(boot, seq, update))
-      } catch (error) {
-        this.#problem = `a window could not be corrected: ${asOsError(error).message}`
-      }
+      this.#waiting.push(record)
+      this.#correctSealed()
     }
-    this.#corrected = Math.max(this.#corrected, seq)
-    if (update(this.#open) > 0) this.#moved = true
+    this.#corrected = Math.max(this.#corrected, record.seq)
+    if (move(this.#open, record) > 0) this.#moved = true
+  }
+
+  /** Works the waiting clock records into the sealed windows, in order; false where a window could not be written. */
+  #correctSealed(): boolean {
+    for (let record = this.#waiting[0]; record; record = this.#waiting[0]) {
+      const { boot, seq } = record
+      try {
+        this.#whole(() => this.#sealed!.correct(boot, seq, rows => move(rows, record!)))
+      } catch (error) {
+        this.#uncorrected = `a window could not be corrected: ${asOsError(error).message}`
+        return false
+      }
+      this.#waiting.shift()
+      this.#uncorrected = undefined
+    }
+    return true
   }
 
   #full(): boolean {
@@ -355,7 +380,7 @@ export class SqlView {
   #tell(): void {
     if (!this.#sealed) return
     const { folder } = this.#sealed
-    const problem = this.#problem ?? folder.problem
+    const problem = this.#uncorrected ?? this.#problem ?? folder.problem
     this.counts.packets = this.#packets + this.#sealed.packets
     this.counts.sealed = {
       upTo: folder.lastSeq,

@@ -1,12 +1,24 @@
 // dist/os-node-update.js: installs updates of the SD image, shows the slots, and decides a trial. `os-node update` and `os-node slots`
-// load it; units of the image run it: `os-node-update boot | confirm | give-up`. It is a file of its own: only the image has slots.
+// load it; units of the image run it: `os-node-update boot | confirm | give-up | request`. It is a file of its own: only the image has slots.
+// What it shows lies in a file of /run, which everybody reads: the card is for root alone.
 // Errors: NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE.
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
-import { orElse } from '../lib/errors'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError, OsError, orElse } from '../lib/errors'
 import { readUpdate } from './file'
-import { checkUpdate, installUpdate, type Progress } from './install'
+import { type Installed, installUpdate, type Progress } from './install'
 import { openSlots, type Slots, versionOn } from './slots'
 import { openSource } from './source'
 import { confirm, giveUp, type LastUpdate, LastUpdates, settle } from './trial'
@@ -16,7 +28,10 @@ export { writeUpdate } from './file'
 const PLACES = {
   keys: '/usr/lib/os-node/update-keys',
   last: '/data/update/last.json',
-  progress: '/run/os-node-update.json',
+  shown: '/run/os-node-slots.json',
+  lock: '/run/os-node-update.pid',
+  /** what the page asks for: the address of an update */
+  request: '/run/os-node/update-request',
 }
 
 const MIB = 2 ** 20
@@ -41,6 +56,8 @@ interface Shown {
   slots: ShownSlot[]
   last_update?: LastUpdate
   progress?: Progress
+  /** why the last update was not installed */
+  problem?: string
 }
 
 /** What `os-node slots` shows. */
@@ -62,17 +79,20 @@ function show(slots: Slots): Shown {
     return { slot: name, version, running, state }
   })
   const last = new LastUpdates(PLACES.last).read()
-  const progress = orElse(undefined, () => JSON.parse(readFileSync(PLACES.progress, 'utf8')) as Progress)
   return {
     ok: true,
     board: slots.board,
     slots: shown.sort((a, b) => a.slot.localeCompare(b.slot)),
     ...(last && { last_update: last }),
-    ...(progress && { progress }),
   }
 }
 
-function asText({ board, slots, last_update: last, progress }: Shown): string {
+/** Writes what `os-node slots` and the page show. */
+function publish(slots: Slots, more: Pick<Shown, 'progress' | 'problem'> = {}): void {
+  atomicWrite(PLACES.shown, `${JSON.stringify({ ...show(slots), ...more })}\n`)
+}
+
+function asText({ board, slots, last_update: last, progress, problem }: Shown): string {
   const lines = slots.map(
     ({ slot, version, running, state }) =>
       `${slot}     ${(version ?? '-').padEnd(12)}${running ? 'yes' : 'no '}      ${state}`,
@@ -85,70 +105,111 @@ function asText({ board, slots, last_update: last, progress }: Shown): string {
       ? [`last update: ${last.from} → ${last.version}: ${last.outcome}${last.reason ? `, ${last.reason}` : ''}`]
       : []),
     ...(progress ? [`an update is written: ${progress.step} ${Math.round(progress.done * 100)} %`] : []),
+    ...(problem === undefined ? [] : [`not installed: ${problem}`]),
   ].join('\n')
 }
 
 /** What `os-node slots` prints. Throws NO_SLOTS. */
 export function showSlots(): Shown & { text: string } {
-  const shown = show(openSlots())
+  const shown = existsSync(PLACES.shown) ? (JSON.parse(readFileSync(PLACES.shown, 'utf8')) as Shown) : show(openSlots())
   return { ...shown, text: asText(shown) }
+}
+
+/** One update at a time. Throws E_UPDATE. */
+function lock(): void {
+  const pid = orElse('', () => readFileSync(PLACES.lock, 'utf8'))
+  if (pid && existsSync(`/proc/${pid}`))
+    throw new OsError('E_UPDATE', 'an update is being installed', { hint: 'os-node slots shows how far it is' })
+  rmSync(PLACES.lock, { force: true })
+  writeFileSync(PLACES.lock, String(process.pid), { flag: 'wx' })
 }
 
 /** Installs the update of a file or URL. Rejects with NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE. */
 export async function update(name: string, restart: boolean, print: (line: string) => void): Promise<object> {
   const slots = openSlots()
-  const source = await openSource(name)
-  let shown = ''
-  const report = (progress: Progress): void => {
-    const text = `${progress.step} ${Math.floor(progress.done * 20) * 5} %, ${mib(progress.fetched_bytes)} MB fetched`
-    const key = text.slice(0, text.indexOf(','))
-    if (key === shown) return
-    shown = key
-    print(text)
-    writeFileSync(PLACES.progress, JSON.stringify(progress))
-  }
+  lock()
   try {
-    const update = await readUpdate(source.read, keysOf(PLACES.keys))
-    checkUpdate(update, slots)
-    const installed = await installUpdate(update, source, slots, report)
-    new LastUpdates(PLACES.last).write({
-      version: installed.version,
-      from: installed.from,
-      slot: slots.other.name,
-      outcome: 'trial',
-      at: Date.now(),
-    })
-    print(
-      `${installed.version} is in slot ${installed.slot}: ${mib(installed.fetched_bytes)} MB of ${mib(installed.bytes)} MB were fetched`,
-    )
+    const installed = await install(slots, name, print)
+    publish(slots)
     if (restart) {
       print('the board starts again and tries it; it goes back to the old version unless the gateway works')
       execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
     }
     return { ok: true, ...installed }
+  } catch (error) {
+    publish(slots, { problem: asOsError(error).message })
+    throw error
+  } finally {
+    rmSync(PLACES.lock, { force: true })
+  }
+}
+
+async function install(slots: Slots, name: string, print: (line: string) => void): Promise<Installed> {
+  const source = await openSource(name)
+  let shown = ''
+  const report = (progress: Progress): void => {
+    const key = `${progress.step} ${Math.floor(progress.done * 10) * 10} %`
+    if (key === shown) return
+    shown = key
+    print(`${key}, ${mib(progress.fetched_bytes)} MB fetched`)
+    publish(slots, { progress })
+  }
+  try {
+    const update = await readUpdate(source.read, keysOf(PLACES.keys))
+    const installed = await installUpdate(update, source, slots, report)
+    const { version, from, fetched_bytes: fetched, bytes } = installed
+    new LastUpdates(PLACES.last).write({ version, from, slot: slots.other.name, outcome: 'trial', at: Date.now() })
+    print(`${version} is in slot ${installed.slot}: ${mib(fetched)} MB of ${mib(bytes)} MB were fetched`)
+    return installed
   } finally {
     await source.close()
-    orElse(undefined, () => writeFileSync(PLACES.progress, ''))
   }
+}
+
+/** The address that the gateway wrote down. The file is the gateway's, which is no more trusted than the network. Throws E_UPDATE. */
+function requested(): string {
+  const fd = openSync(PLACES.request, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  const bytes = Buffer.alloc(4096)
+  const text = orElse('', () => bytes.toString('latin1', 0, readSync(fd, bytes)))
+  closeSync(fd)
+  rmSync(PLACES.request)
+  if (!/^https?:\/\/[\x21-\x7e]{1,2000}$/.test(text)) throw new OsError('E_UPDATE', 'the request names no address')
+  return text
 }
 
 /** Runs a command of the image's units; the exit code. */
-function main(command = ''): number {
+async function main(command = ''): Promise<number> {
   const slots = openSlots()
   const updates = new LastUpdates(PLACES.last)
-  if (command === 'boot') settle(slots, updates, Date.now())
-  else if (command === 'confirm') {
-    if (confirm(slots, updates, Date.now())) console.log('the new version works and is confirmed')
-  } else if (command === 'give-up') {
-    if (giveUp(slots, updates, Date.now())) {
-      console.log('the new version does not work: the board starts again with the old one')
-      execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
-    }
-  } else {
-    console.error('os-node-update boot | confirm | give-up: for the units of the image; people use os-node update')
-    return 2
+  switch (command) {
+    case 'boot':
+      settle(slots, updates, Date.now())
+      break
+    case 'confirm':
+      if (confirm(slots, updates, Date.now())) console.log('the new version works and is confirmed')
+      break
+    case 'give-up':
+      if (giveUp(slots, updates, Date.now())) {
+        console.log('the new version does not work: the board starts again with the old one')
+        execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
+      }
+      return 0
+    case 'request':
+      try {
+        await update(requested(), true, console.log)
+        return 0
+      } catch (error) {
+        console.error(asOsError(error).message)
+        return 1
+      }
+    default:
+      console.error(
+        'os-node-update boot | confirm | give-up | request: for the units of the image; people use os-node update',
+      )
+      return 2
   }
+  publish(slots)
   return 0
 }
 
-if (require.main === module) process.exitCode = main(process.argv[2])
+if (require.main === module) void main(process.argv[2]).then(code => (process.exitCode = code))

@@ -9,6 +9,7 @@ import type { TransportView } from '../links/transport-view'
 import type { httpPlugins } from '../services/http'
 import type { UserStore } from '../services/users'
 import type { HistoryQuery, PacketQuery, SensorQuery } from '../storage'
+import type { SystemUpdate } from './system-update'
 
 export type { LatestReading } from '../gateway/latest'
 
@@ -65,6 +66,8 @@ type WebGateway = Pick<GatewayApi, 'status' | 'latest'> & Partial<Pick<GatewayAp
 
 export interface WebContext extends WebGateway {
   readonly version: string
+  /** absent: only the SD image updates itself */
+  readonly update?: SystemUpdate
   /** why the disk cannot be written, without a path: anyone may ask for /health. undefined: it can */
   trouble?(): string | undefined
   /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */

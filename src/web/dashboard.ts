@@ -86,6 +86,7 @@ export async function buildDashboard(
       host: service.host,
       port: service.port,
       read_only,
+      ...(context.update && { updates: true }),
       management_enabled,
       auth_enabled: context.auth.enabled(),
     },

@@ -14,6 +14,7 @@ import { diskFault } from '../lib/writable'
 import { mediumFlag } from '../links/transport-view'
 import type { UserStore } from '../services/users'
 import type { DisplayControl, PluginsControl, WebAuth, WebConfig, WebContext } from './context'
+import { systemUpdate } from './system-update'
 
 export interface FromGatewayOptions {
   gateway: GatewayApi
@@ -110,6 +111,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
     outputs: gateway.outputs,
     reload: gateway.reload,
     safeMode: gateway.safeMode,
+    update: systemUpdate(process.env),
     latest: gateway.latest,
     db: () => databaseOf(gateway),
     settings: () => ({

@@ -115,7 +115,8 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   const { memory, jobs } = { memory: process.memoryUsage(), jobs: context.jobs }
   m.one('process_resident_memory_bytes', 'gauge', 'memory of the process', memory.rss)
   m.one('process_heap_used_bytes', 'gauge', 'heap in use', memory.heapUsed)
-  const { connections, dropped_connections, cut_connections, event_streams, sessions, ...answers } = service.http
+  const { connections, dropped_connections, cut_connections, event_streams, dropped_events, sessions, ...answers } =
+    service.http
   m.add(
     'http_responses_total',
     'counter',
@@ -126,6 +127,12 @@ export function metricsText({ context, service }: Pick<Call, 'context' | 'servic
   m.one('http_dropped_connections_total', 'counter', 'connections closed at the limit', dropped_connections)
   m.one('http_cut_connections_total', 'counter', 'connections cut for unread answers', cut_connections)
   m.one('http_event_streams', 'gauge', 'open streams of events', event_streams)
+  m.one(
+    'http_dropped_events_total',
+    'counter',
+    'readings left out of event streams that read too slowly',
+    dropped_events,
+  )
   m.one('http_sessions', 'gauge', 'sessions that are kept', sessions)
   m.one('http_uptime_seconds', 'gauge', 'time since the HTTP service started', service.uptimeS)
   m.one('jobs_total', 'counter', 'commands run over HTTP', jobs?.counters.total)

@@ -111,6 +111,7 @@ export class WebServer {
         dropped_connections: life?.connections.dropped ?? 0,
         cut_connections: life?.connections.cut ?? 0,
         event_streams: this.#streams.size,
+        dropped_events: this.#streams.dropped,
         sessions: this.#sessions.size,
       },
     }

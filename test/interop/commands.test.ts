@@ -240,8 +240,8 @@ test('every command is tried both ways, here or where its own test says', () => 
     'watch',
     'demo',
   ]
-  // a gateway itself, a terminal, a shell, and the suites of the test plugin
-  const elsewhere = ['run', 'completion', 'serve', 'tui interactive', 'tui bios', 'plugin-test']
+  // a gateway itself, a terminal, a shell, the suites of the test plugin, and the SD image
+  const elsewhere = ['run', 'completion', 'serve', 'tui interactive', 'tui bios', 'plugin-test', 'update', 'slots']
   const missing = VERBS.filter(({ name }) => ![...named, ...elsewhere].some(line => `${line} `.startsWith(`${name} `)))
   assert.deepEqual(
     missing.map(({ name }) => name),

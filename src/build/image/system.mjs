@@ -199,6 +199,7 @@ const UNITS = [
   'os-node-slots.service',
   'os-node-ssh.service',
   'os-node-trial.timer',
+  'os-node-update.path',
   'os-node-welcome.service',
   'os-node.service',
   'systemd-networkd.service',

@@ -15,6 +15,11 @@ function safeModeOf({ safeMode }: WebContext): NonNullable<WebContext['safeMode'
   return safeMode
 }
 
+function updateOf({ update }: WebContext): NonNullable<WebContext['update']> {
+  if (!update) throw new OsError('NO_SLOTS', 'this system has no slots')
+  return update
+}
+
 const health = ({ context }: { context: WebContext }): object => {
   const reason = context.trouble?.()
   return { ok: true, service: 'web_user', ...(reason !== undefined && { state: 'degraded', reason }) }
@@ -70,6 +75,29 @@ export const SYSTEM: readonly Route[] = [
     body: v.object({ leave: v.literal(true, 'leave must be true') }),
     answer: s.answer(safeMode),
     run: async ({ context }) => ({ ok: true, ...(await safeModeOf(context)(true)) }),
+  }),
+  route({
+    method: 'GET',
+    path: '/api/update',
+    role: 'viewer',
+    summary: 'versions of the SD image, and what became of the last update',
+    answer: v.looseObject({ ok: v.literal(true), board: s.text, slots: v.array(s.open) }),
+    run: ({ context }) => updateOf(context).show(),
+  }),
+  route({
+    method: 'POST',
+    path: '/api/update',
+    role: 'admin',
+    write: 'state',
+    summary: 'installs a signed update from an address; the board starts again and tries it',
+    body: v.object({
+      source: v.pipe(v.string(), v.regex(/^https?:\/\/[\x21-\x7e]{1,2000}$/, 'source must be an http or https URL')),
+    }),
+    answer: s.answer({}),
+    run: ({ context, body }) => {
+      updateOf(context).request(body.source)
+      return { ok: true }
+    },
   }),
   {
     method: 'GET',

@@ -38,6 +38,7 @@ const BODIES: Record<string, unknown> = {
   'PUT /api/ui/config': { ui_theme: 'dark' },
   'POST /api/reload': {},
   'POST /api/safe-mode': { leave: true },
+  'POST /api/update': { source: 'https://example.org/x.update' },
   'POST /api/transport': { medium: 'udp' },
   'POST /api/outputs': { name: 'pump', value: 1 },
   'POST /api/plugins': { plugin: 'port_forwarder', action: 'start' },

@@ -110,6 +110,7 @@ test('what every kind of caller gets of every route', async t => {
     '/users',
     '/api/ui/config',
     '/api/safe-mode',
+    '/api/update',
     '/api/config?key=device_id',
     '/api/config?key=web_user.admin_token_hash',
     '/api/config?key=no.such',
@@ -181,6 +182,8 @@ test('what every kind of caller gets of every route', async t => {
   for (const body of [{}, { ui_theme: 'dark', other: 1 }, { ui_refresh_seconds: 0 }, { other: 1 }])
     await put('/api/ui/config', body)
   for (const body of [{}, { leave: false }, { leave: true }]) await post('/api/safe-mode', body)
+  for (const source of ['', 'ftp://a/b', 'https://a b', '/etc/passwd', 'https://example.org/x.update'])
+    await post('/api/update', { source })
   for (const body of [
     { medium: 'udp' },
     { medium: 'udp', enabled: false },

@@ -130,6 +130,10 @@ export async function world(
     logger,
     settings: () => ({ read_only: config.get('web_user.read_only'), management_enabled: true }),
     reload: async () => ({ changed: [], needs_restart: [] }) as never,
+    update: {
+      show: () => ({ ok: true, board: 'bench', slots: [] }),
+      request: source => void calls.push(['update', source]),
+    },
     safeMode: async leave => ({
       active: !leave,
       ...(!leave && { reason: '5 crashes in a row' }),

@@ -79,7 +79,7 @@ export interface Dashboard {
   status: Status
   latest: readonly Readings[]
   timestamp: number
-  service?: { read_only?: boolean; auth_enabled?: boolean; management_enabled?: boolean }
+  service?: { read_only?: boolean; auth_enabled?: boolean; management_enabled?: boolean; updates?: boolean }
 }
 
 export interface Device {

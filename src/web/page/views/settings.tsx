@@ -13,6 +13,7 @@ import { Field } from '../ui/field'
 import { Card, Empty, Loaded } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 import { LookSettings } from './look'
+import { Versions } from './versions'
 
 interface Schema {
   schema: { categories: readonly OptionCategory[] }
@@ -225,6 +226,7 @@ export function Settings() {
     <div class="stack">
       <WriteNote needs="admin" what="changing settings" />
       <LookSettings />
+      <Versions />
       <Loaded from={found} what="settings">
         {({ schema }) => <Options categories={schema.categories} reload={found.reload} />}
       </Loaded>
