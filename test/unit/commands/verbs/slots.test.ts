@@ -10,7 +10,7 @@ import { removeDir, root } from '../../../lib/gateway'
 const dir = mkdtempSync(join(tmpdir(), 'os-node-no-slots-'))
 after(() => removeDir(dir))
 
-function run(script: string, ...line: string[]): { status: number | null; answer: Record<string, unknown> } {
+function cli(script: string, ...line: string[]): { status: number | null; answer: Record<string, unknown> } {
   const { status, stdout } = spawnSync(process.execPath, [script, ...line, '--json', '--data-dir', dir], {
     cwd: dir,
     encoding: 'utf8',
@@ -27,7 +27,7 @@ test('slots and update are refused on a machine without the SD image, with the f
       ['update', 'https://example.org/x.update'],
       ['update', 'x.update', '--no-restart'],
     ]) {
-      const { status, answer } = run(script, ...line)
+      const { status, answer } = cli(script, ...line)
       assert.equal(status, 1, `${script} ${line.join(' ')}`)
       assert.equal(answer.code, 'NO_SLOTS')
       assert.equal(answer.hint, 'only a board with the SD image updates itself; elsewhere install the package')
