@@ -1,7 +1,7 @@
 // The HTTP service of real gateways: every answer as the table of routes says, and the security rows that need a whole
 // gateway: fresh installs (S1), ten thousand idle sockets (S9), hostile queries on the real database (S10), secrets (S11).
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import net from 'node:net'
 import { join } from 'node:path'
@@ -25,6 +25,10 @@ async function world(t: TestContext) {
   const dir = tempDir()
   const port = await freePort()
   const uplink = { name: 'cloud', medium: 'MQTT', host: '127.0.0.1', port: 9, username: 'u', password: SECRET }
+  // the two files of the SD image (src/web/system-update.ts)
+  process.env.OS_NODE_SLOTS = join(dir, 'slots.json')
+  process.env.OS_NODE_UPDATE_REQUEST = join(dir, 'request')
+  writeFileSync(process.env.OS_NODE_SLOTS, '{"ok":true,"board":"rpi-4","slots":[]}')
   const gw = new Machine(join(dir, 'gw'), 'run', {
     device_id: 'GW1',
     assigned_id: 5,
@@ -279,6 +283,8 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
       ['POST', '/api/reload', {}, 200],
       ['POST', '/api/safe-mode', { leave: true }, 200],
       ['POST', '/api/safe-mode', {}, 400],
+      ['POST', '/api/update', { source: 'https://example.org/x.update' }, 200],
+      ['POST', '/api/update', { source: '/etc/passwd' }, 400],
       ['POST', '/api/transport', { medium: 'quic', enabled: false }, 200],
       ['POST', '/api/transport', { medium: 'pigeon' }, 400],
       ['POST', '/api/outputs', { name: 'pump', value: 1 }, 404],

@@ -43,7 +43,7 @@ function Install({ busy, reload }: { busy: boolean; reload(): void }) {
         type="url"
         required
         pattern="https?://.+"
-        placeholder="https://example.org/os-node.update"
+        placeholder="https://…/os-node.update"
         autocapitalize="none"
         spellcheck={false}
       />
