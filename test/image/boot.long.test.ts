@@ -82,6 +82,8 @@ test('after the power was cut the next boot has the same identity and readings, 
   ])
 
   const name = board.update('1.2.4')
+  // the system looks at its slots while the gateway starts
+  await until('the slots on the page', async () => (await board.ask('/api/update', { token })).status === 200)
   const asked = await board.ask('/api/update', { token, post: { source: `${url}/${name}` } })
   assert.equal(asked.status, 200, asked.text)
   assert.ok(sent.reduce((sum, bytes) => sum + bytes, 0) < 8 * MIB, `the server sent ${sent} bytes`)
