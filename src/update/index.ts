@@ -4,6 +4,7 @@
 // Errors: NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE.
 import { execFileSync } from 'node:child_process'
 import {
+  chmodSync,
   closeSync,
   constants,
   existsSync,
@@ -11,11 +12,11 @@ import {
   readdirSync,
   readFileSync,
   readSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { atomicWrite } from '../lib/atomic'
 import { asOsError, OsError, orElse } from '../lib/errors'
 import { readUpdate } from './file'
 import { type Installed, installUpdate, type Progress } from './install'
@@ -89,7 +90,11 @@ function show(slots: Slots): Shown {
 
 /** Writes what `os-node slots` and the page show. */
 function publish(slots: Slots, more: Pick<Shown, 'progress' | 'problem'> = {}): void {
-  atomicWrite(PLACES.shown, `${JSON.stringify({ ...show(slots), ...more })}\n`)
+  const temporary = `${PLACES.shown}.new`
+  writeFileSync(temporary, `${JSON.stringify({ ...show(slots), ...more })}\n`)
+  // the gateway reads it, which is not root
+  chmodSync(temporary, 0o644)
+  renameSync(temporary, PLACES.shown)
 }
 
 function asText({ board, slots, last_update: last, progress, problem }: Shown): string {
