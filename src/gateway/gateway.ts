@@ -228,10 +228,8 @@ export class Gateway {
     this.receivers = new Receivers(this.#links, this.receive)
     this.guard = new Guard({
       ...options.supervision,
-      ...{ config, clock, logger: logger.child('guard') },
-      pass: () => this.#passToken(),
-      line: () => statusLine(this.status()),
-      works: worksSince(() => this.status()),
+      ...{ config, clock, logger: logger.child('guard'), pass: () => this.#passToken() },
+      ...{ line: () => statusLine(this.status()), works: worksSince(() => this.status()) },
       level: (level, reason) => this.#ease(level, reason),
     })
   }

@@ -30,7 +30,7 @@ static void random_bytes(uint8_t *out, size_t length, const ngtcp2_rand_ctx *con
     RAND_bytes(out, (int)length);
 }
 
-/* The first half tells a listener which connection a further id belongs to. */
+/* A listener finds the connection of a further id by its first half. */
 static int on_new_id(ngtcp2_conn *conn, ngtcp2_cid *id, ngtcp2_stateless_reset_token *token, size_t length,
                      void *user) {
     (void)conn;
@@ -114,7 +114,7 @@ int quic_connect(struct quic *quic) {
     return result;
 }
 
-/* The first packet tells the ids that the server's side begins with. */
+/* The connection ids of the server's side come from the first packet. */
 static int accept_first(struct quic *quic, const uint8_t *bytes, size_t length) {
     ngtcp2_pkt_hd head;
     int result = ngtcp2_accept(&head, bytes, length);

@@ -189,7 +189,7 @@ function isProgram(path) {
   return head.equals(Buffer.from('\x7fELF'))
 }
 
-/** Units that start at boot, beyond those that systemd starts by itself. */
+/** Units that are enabled, besides those that systemd enables itself. */
 const UNITS = [
   'chrony.service',
   'os-node-confirm.path',
