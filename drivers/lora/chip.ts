@@ -29,8 +29,10 @@ export class Fault extends Error {
 }
 
 export interface Reception {
-  /** valid until the next call */
-  bytes: Uint8Array
+  /** null: check sum or length is wrong, or the bytes were overwritten before they were read */
+  bytes: Uint8Array | null
+  /** packets that were lost, for the next one came before they were read */
+  overwritten: number
   rssi: number
   snr: number
   frequencyErrorHz: number
@@ -55,6 +57,8 @@ export class LoraChip {
   readonly #tx = new Uint8Array(BUFFER)
   readonly #rx = new Uint8Array(BUFFER)
   readonly #autoGain: boolean
+  /** RX_PACKET_CNT of the newest packet that was looked at */
+  #count = 0
 
   constructor(spi: Spi, modem: Modem) {
     this.#spi = spi
@@ -82,6 +86,7 @@ export class LoraChip {
     // the modem changes only asleep; sleep also empties the buffer and the flags
     await this.write(REG.OP_MODE, MODE.SLEEP)
     await this.#mode(MODE.SLEEP)
+    this.#count = 0
     for (const [register, value] of this.#modem.registers) await this.write(register, value)
     await this.#mode(MODE.STANDBY)
     await this.write(REG.IRQ_FLAGS, 0xff)
@@ -118,17 +123,20 @@ export class LoraChip {
     await this.#mode(MODE.RX_CONTINUOUS)
   }
 
-  /** Looks for the preamble of another station; IRQ.CAD_DONE comes after about two symbols. */
+  /** Neither receives nor sends; what was received stays in its buffer. */
+  standby(): Promise<void> {
+    return this.#mode(MODE.STANDBY)
+  }
+
+  /** Looks for the preamble of another station, from standby; IRQ.CAD_DONE comes after about two symbols. */
   async startCad(): Promise<void> {
-    await this.#mode(MODE.STANDBY)
     await this.write(REG.DIO_MAPPING_1, DIO0.CAD_DONE)
     await this.write(REG.IRQ_FLAGS, 0xff)
     await this.#mode(MODE.CAD)
   }
 
-  /** Everything but the sending itself. */
+  /** Everything but the sending itself, from standby. */
   async load(packet: Uint8Array): Promise<void> {
-    await this.#mode(MODE.STANDBY)
     if (this.#modem.rxFrf !== this.#modem.txFrf) await this.#frequency(this.#modem.txFrf)
     await this.write(REG.DIO_MAPPING_1, DIO0.TX_DONE)
     await this.write(REG.IRQ_FLAGS, 0xff)
@@ -168,25 +176,48 @@ export class LoraChip {
     return ((await this.read(REG.MODEM_STAT)) & STAT_RECEIVING) !== 0
   }
 
-  /** The packet whose flags were `flags`; null: its check sum, or its length, is wrong. */
-  async take(flags: number): Promise<Reception | null> {
+  /**
+   * The packet whose flags were `flags`. The chip writes each packet behind the one before, in a ring of 256 bytes: a gateway that
+   * is late finds packets that are overwritten, wholly or in part.
+   */
+  async take(flags: number): Promise<Reception> {
     const from = REG.FIFO_RX_CURRENT
     const about = Uint8Array.from(await this.#burst(from, REG.HOP_CHANNEL - from + 1))
     const size = about[REG.RX_NB_BYTES - from]!
-    if ((flags & IRQ.PAYLOAD_CRC_ERROR) !== 0 || size === 0) return null
-    const [msb, mid, lsb] = Uint8Array.from(await this.#burst(REG.FEI_MSB, 3))
-    await this.write(REG.FIFO_ADDR_PTR, about[0]!)
-    const all = await this.#burst(REG.FIFO, size)
     const { implicitBytes, lowPort, air } = this.#modem
-    const inner = implicitBytes > 0 ? all[0]! : size
-    if (inner === 0 || inner > (implicitBytes > 0 ? size - 1 : size)) return null
     const snr = packetSnr(about[REG.PKT_SNR - from]!)
-    return {
-      bytes: implicitBytes > 0 ? all.subarray(1, 1 + inner) : all,
+    const reception: Reception = {
+      bytes: null,
+      overwritten: Math.max(0, this.#newPackets(about) - 1),
       snr,
       rssi: packetRssi(about[REG.PKT_RSSI - from]!, snr, lowPort),
-      frequencyErrorHz: frequencyError(msb!, mid!, lsb!, air.bandwidthHz),
+      frequencyErrorHz: 0,
     }
+    if ((flags & IRQ.PAYLOAD_CRC_ERROR) !== 0 || size === 0) return reception
+    const [msb, mid, lsb] = Uint8Array.from(await this.#burst(REG.FEI_MSB, 3))
+    reception.frequencyErrorHz = frequencyError(msb!, mid!, lsb!, air.bandwidthHz)
+    await this.write(REG.FIFO_ADDR_PTR, about[0]!)
+    const all = Uint8Array.from(await this.#burst(REG.FIFO, size))
+    const later = await this.#burst(from, REG.RX_PACKET_CNT_LSB - from + 1)
+    const written = (packetCount(later) - this.#count) & 0xffff
+    // one more packet lies behind this one and spoils it where it reached around the ring; more have been all over it
+    const behind = later[0] !== about[0] && ((about[0]! - later[0]!) & 0xff) < later[REG.RX_NB_BYTES - from]!
+    if (written > 1 || behind) {
+      reception.overwritten++
+      return reception
+    }
+    const inner = implicitBytes > 0 ? all[0]! : size
+    if (inner === 0 || inner > (implicitBytes > 0 ? size - 1 : size)) return reception
+    reception.bytes = implicitBytes > 0 ? all.subarray(1, 1 + inner) : all
+    return reception
+  }
+
+  /** Packets since the last call; where the chip began to count anew, it is at most one. */
+  #newPackets(about: Uint8Array): number {
+    const count = packetCount(about)
+    const more = count < this.#count ? 1 : count - this.#count
+    this.#count = count
+    return more
   }
 
   /** Noise now, as the register has it; on a quiet channel it moves slowly. */
@@ -254,6 +285,10 @@ export class LoraChip {
     return this.#rx.subarray(1, count + 1)
   }
 }
+
+const packetCount = (fromRxCurrent: Uint8Array): number =>
+  (fromRxCurrent[REG.RX_PACKET_CNT_MSB - REG.FIFO_RX_CURRENT]! << 8) |
+  fromRxCurrent[REG.RX_PACKET_CNT_LSB - REG.FIFO_RX_CURRENT]!
 
 const hex = (n: number): string => n.toString(16).padStart(2, '0')
 

@@ -45,7 +45,11 @@ export class LoraMedium implements Medium {
       complain: reason => this.#complain('channel', reason),
     })
     this.airtime = this.#channel.airtime
-    this.#radio = new Radio({ ...parts, channel: this.#channel, onReception: reception => this.#received(reception) })
+    this.#radio = new Radio({
+      ...parts,
+      channel: this.#channel,
+      onReception: (bytes, reception) => this.#received(bytes, reception),
+    })
   }
 
   get counters(): Medium['counters'] {
@@ -101,7 +105,7 @@ export class LoraMedium implements Medium {
     return false
   }
 
-  #received({ bytes, rssi, snr }: Reception): void {
+  #received(bytes: Uint8Array, { rssi, snr }: Reception): void {
     this.#signal = { last_rssi_dbm: rssi, last_snr_db: snr }
     const origin: PacketOrigin = {
       medium: this.medium,

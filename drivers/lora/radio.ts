@@ -2,9 +2,9 @@
 // makes every transfer, so nothing ever meets on the bus; it is woken by edges of DIO0, by packets to send, and by time.
 //
 // What fails, and what happens then: an edge that does not come is found by asking (the link then works on, degraded); a
-// channel that stays busy, or a budget that is used up, lets packets wait, and then gives them up; a flag that does not clear,
-// a register or mode that is not what was written, a wrong version, a sending that does not end, a receiver whose noise stands
-// still: the chip is reset and set up anew (`reinits` counts it, `detail` says for what). When that fails three times, or the
+// channel that stays busy, or a budget that is used up, lets packets wait, and then gives them up; a packet that the next one
+// overwrote in the chip before it was read is counted (`overwritten`); a flag that does not clear, a register or mode that is not
+// what was written, a wrong version, a sending that does not end, a receiver whose noise stands still: the chip is reset and set up anew (`reinits` counts it, `detail` says for what). When that fails three times, or the
 // bus does not answer, the link is lost with the reason and the supervisor opens it again.
 
 import type { Clock } from '../../src/lib/clock'
@@ -33,7 +33,7 @@ export interface LoraWorld {
 interface RadioParts extends LoraWorld {
   readonly channel: LoraChannel
   /** `bytes` are valid during the call */
-  readonly onReception: (reception: Reception) => void
+  readonly onReception: (bytes: Uint8Array, reception: Reception) => void
 }
 
 /** attempts to set a faulty chip up before the link is given up, and the pause after each */
@@ -54,6 +54,7 @@ export class Radio {
   readonly counters = {
     reinits: 0,
     crc_errors: 0,
+    overwritten: 0,
     spi_errors: 0,
     missed_edges: 0,
     frequency_error_hz: 0,
@@ -193,12 +194,14 @@ export class Radio {
     this.#heardAt = clock.mono()
     this.#still = 0
     channel.heard(clock.mono())
-    if (!reception) {
-      this.counters.crc_errors++
+    const { bytes, overwritten } = reception
+    this.counters.overwritten += overwritten
+    if (!bytes) {
+      if (overwritten === 0 || (flags & IRQ.PAYLOAD_CRC_ERROR) !== 0) this.counters.crc_errors++
       return
     }
     this.counters.frequency_error_hz = reception.frequencyErrorHz
-    if (this.#opened) onReception(reception)
+    if (this.#opened) onReception(bytes, reception)
   }
 
   /** True when no other station sends. */
@@ -210,11 +213,18 @@ export class Radio {
       this.#pollAt = 0
       return false
     }
-    if (!options.listen_before_talk) return true
-    if (await chip.receiving()) {
+    if (options.listen_before_talk && (await chip.receiving())) {
       channel.busy(clock.mono())
       return false
     }
+    await chip.standby()
+    if ((await chip.flags()) !== 0) {
+      // the end of a packet came before standby: it is taken before anything overwrites it
+      await this.#serve()
+      await chip.receive()
+      return false
+    }
+    if (!options.listen_before_talk) return true
     await chip.startCad()
     const flags = await this.#await(IRQ.CAD_DONE, channel.cadMs, 'cad')
     if ((flags & IRQ.CAD_DETECTED) === 0) return true

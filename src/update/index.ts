@@ -22,7 +22,7 @@ import { readUpdate } from './file'
 import { type Installed, installUpdate, type Progress } from './install'
 import { openSlots, type Slots, versionOn } from './slots'
 import { openSource } from './source'
-import { confirm, giveUp, type LastUpdate, LastUpdates, settle } from './trial'
+import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, settle } from './trial'
 
 export { writeUpdate } from './file'
 
@@ -162,8 +162,8 @@ async function install(slots: Slots, name: string, print: (line: string) => void
   try {
     const update = await readUpdate(source.read, keysOf(PLACES.keys))
     const installed = await installUpdate(update, source, slots, report)
-    const { version, from, fetched_bytes: fetched, bytes } = installed
-    new LastUpdates(PLACES.last).write({ version, from, slot: slots.other.name, outcome: 'trial', at: Date.now() })
+    const { version, fetched_bytes: fetched, bytes } = installed
+    beginTrial(slots, new LastUpdates(PLACES.last), installed, Date.now())
     print(`${version} is in slot ${installed.slot}: ${mib(fetched)} MB of ${mib(bytes)} MB were fetched`)
     return installed
   } finally {

@@ -6,7 +6,7 @@ import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from '
 import { OsError } from '../lib/errors'
 import { chunksOf } from './chunks'
 import { isNewer, type Update, type UpdatePart, type WantedChunk } from './file'
-import type { Slot, Slots } from './slots'
+import type { Slot, SlotName, Slots } from './slots'
 import type { Source } from './source'
 
 /** bytes of the boot partition that are written last */
@@ -22,7 +22,7 @@ export interface Progress {
 export interface Installed {
   readonly version: string
   readonly from: string
-  readonly slot: string
+  readonly slot: SlotName
   readonly bytes: number
   readonly fetched_bytes: number
   readonly copied_bytes: number
@@ -159,7 +159,7 @@ const sizeOf = (fd: number): number => {
   return low
 }
 
-/** Writes `update` into the other slot and lets the next start try it. Rejects with E_UPDATE, E_UPDATE_SOURCE. */
+/** Writes `update` into the other slot; `beginTrial` lets the next start try it. Rejects with E_UPDATE, E_UPDATE_SOURCE. */
 export async function installUpdate(
   update: Update,
   source: Source,
@@ -210,7 +210,6 @@ export async function installUpdate(
       writer.finish(first => {
         first[partition_at] = 0x30 + slots.other.rootPartition
       })
-    slots.tryOnce(slots.other.name)
     return {
       version: update.list.version,
       from: slots.version,

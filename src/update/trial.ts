@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
 import { orElse } from '../lib/errors'
+import type { Installed } from './install'
 import type { SlotName, Slots } from './slots'
 
 export interface LastUpdate {
@@ -33,6 +34,12 @@ export class LastUpdates {
   }
 }
 
+/** Lets the next start try the slot that was written. The record comes first: a cut of the power leaves no trial without one. */
+export function beginTrial(slots: Slots, updates: LastUpdates, { version, from, slot }: Installed, now: number): void {
+  updates.write({ version, from, slot, outcome: 'trial', at: now })
+  slots.tryOnce(slot)
+}
+
 /** Whether this start is a trial. */
 export const onTrial = (slots: Slots): boolean => slots.choice().active !== slots.running.name
 
@@ -54,14 +61,11 @@ export function giveUp(slots: Slots, updates: LastUpdates, now: number): boolean
   return true
 }
 
-/** At every start: a trial that ended without a word is rolled back. */
+/** At every start: a trial that ended without a word is rolled back, unless its slot was made the active one already. */
 export function settle(slots: Slots, updates: LastUpdates, now: number): void {
   const last = updates.read()
-  if (last?.outcome === 'trial' && !slots.choice().trying && !onTrial(slots))
-    updates.write({
-      ...last,
-      outcome: 'rolled back',
-      reason: 'its system did not start, or the power was cut during the trial',
-      at: now,
-    })
+  if (last?.outcome !== 'trial' || slots.choice().trying || onTrial(slots)) return
+  const reason = 'its system did not start, or the power was cut during the trial'
+  const confirmed = last.slot === slots.running.name
+  updates.write({ ...last, ...(confirmed ? { outcome: 'confirmed' } : { outcome: 'rolled back', reason }), at: now })
 }

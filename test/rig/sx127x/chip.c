@@ -7,7 +7,7 @@
 
 enum {
     FIFO = 0x00, OP_MODE = 0x01, FRF = 0x06, PA_CONFIG = 0x09, OCP = 0x0b, LNA = 0x0c, FIFO_ADDR = 0x0d, TX_BASE = 0x0e,
-    RX_BASE = 0x0f, RX_CURRENT = 0x10, FLAGS_MASK = 0x11, FLAGS = 0x12, RX_BYTES = 0x13, MODEM_STAT = 0x18, PKT_SNR = 0x19,
+    RX_BASE = 0x0f, RX_CURRENT = 0x10, FLAGS_MASK = 0x11, FLAGS = 0x12, RX_BYTES = 0x13, PACKETS = 0x16, MODEM_STAT = 0x18, PKT_SNR = 0x19,
     PKT_RSSI = 0x1a, RSSI = 0x1b, HOP_CHANNEL = 0x1c, CONFIG_1 = 0x1d, CONFIG_2 = 0x1e, PREAMBLE = 0x20, LENGTH = 0x22,
     MAX_LENGTH = 0x23, CONFIG_3 = 0x26, FEI = 0x28, DETECT = 0x31, INVERT_IQ = 0x33, THRESHOLD = 0x37, SYNC = 0x39,
     INVERT_IQ_2 = 0x3b, DIO_MAPPING = 0x40, VERSION = 0x42, PA_DAC = 0x4d
@@ -138,6 +138,7 @@ static void set_mode(uint8_t value) {
         deaf = false;
         reg[FLAGS] = 0;
         memset(fifo, 0, sizeof fifo);
+        reg[PACKETS] = reg[PACKETS + 1] = 0;
         update_lines();
     }
     if (!(value & LONG_RANGE)) return;
@@ -198,7 +199,10 @@ static void deliver(const struct heard *h) {
     const long fei = lround(link_offset * 32e6 / 16777216 * 500000 / bandwidths[t->bandwidth]);
     for (int k = 0; k < 3; k++) reg[FEI + k] = (uint8_t)((fei & 0xfffff) >> (16 - 8 * k));
     if (bad) chip_counts.collided++;
-    else chip_counts.delivered++;
+    else {
+        chip_counts.delivered++;
+        if (++reg[PACKETS + 1] == 0) reg[PACKETS]++;
+    }
     if (mode() == RX_SINGLE) reg[OP_MODE] = (uint8_t)((reg[OP_MODE] & ~7) | STANDBY);
     raise_flags((uint8_t)(RX_DONE | VALID_HEADER | (bad && t->crc ? CRC_ERROR : 0)));
 }
@@ -265,7 +269,7 @@ static void write_register(int at, uint8_t value) {
             chip_counts.calibrated_frf = (unsigned)(reg[FRF] << 16 | reg[FRF + 1] << 8 | reg[FRF + 2]);
         }
         break;
-    case RX_CURRENT: case RX_BYTES: case MODEM_STAT: case PKT_SNR: case PKT_RSSI: case RSSI: case HOP_CHANNEL: case VERSION:
+    case RX_CURRENT: case RX_BYTES: case PACKETS: case PACKETS + 1: case MODEM_STAT: case PKT_SNR: case PKT_RSSI: case RSSI: case HOP_CHANNEL: case VERSION:
         break; // read only
     case DIO_MAPPING:
         reg[at] = value;

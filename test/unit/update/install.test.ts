@@ -9,7 +9,7 @@ import { isNewer, readUpdate, type UpdateList, writeUpdate } from '../../../src/
 import { installUpdate } from '../../../src/update/install'
 import { openSlots, type Slots, versionOn } from '../../../src/update/slots'
 import { openSource } from '../../../src/update/source'
-import { confirm, giveUp, LastUpdates, settle } from '../../../src/update/trial'
+import { beginTrial, confirm, giveUp, LastUpdates, settle } from '../../../src/update/trial'
 import { removeDir } from '../../lib/gateway'
 
 const place = mkdtempSync(join(tmpdir(), 'os-node-update-'))
@@ -69,7 +69,9 @@ async function install(slots: Slots, path: string, keys = pem(publicKey)) {
   const steps = new Set<string>()
   try {
     const update = await readUpdate(source.read, keys)
-    return { ...(await installUpdate(update, source, slots, ({ step }) => steps.add(step))), steps: [...steps] }
+    const installed = await installUpdate(update, source, slots, ({ step }) => steps.add(step))
+    beginTrial(slots, new LastUpdates(at('data/last.json')), installed, 5)
+    return { ...installed, steps: [...steps] }
   } finally {
     await source.close()
   }
@@ -128,6 +130,23 @@ test('a trial: confirmed it stays, given up or without a word the old slot is ba
     reason: 'its system did not start, or the power was cut during the trial',
     at: 10,
   })
+})
+
+test('a cut of the power beside either write of a trial leaves a record that is true', () => {
+  const slots = card()
+  const updates = new LastUpdates(at('data/last.json'))
+  const cut = (): never => {
+    throw new Error('power')
+  }
+  const installed = { version: '1.1.0', from: '1.0.0', slot: 'B', bytes: 1, fetched_bytes: 1, copied_bytes: 0 } as const
+  assert.throws(() => beginTrial({ ...slots, tryOnce: cut }, updates, installed, 1), /power/)
+  settle(running('A', '1.0.0'), updates, 2)
+  assert.equal(updates.read()!.outcome, 'rolled back')
+  beginTrial(slots, updates, installed, 3)
+  const b = running('B', '1.1.0')
+  b.activate('B')
+  settle(b, updates, 4)
+  assert.deepEqual(updates.read(), { version: '1.1.0', from: '1.0.0', slot: 'B', outcome: 'confirmed', at: 4 })
 })
 
 test('what is refused leaves the other slot as it was', async () => {

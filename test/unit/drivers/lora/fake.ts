@@ -78,12 +78,15 @@ export class FakeChip implements Hardware {
   /** DIO0 is not connected */
   unwired = false
   transfers = 0
+  /** called before each transfer: first register, count, whether it writes */
+  before: (register: number, count: number, writes: boolean) => void = () => undefined
   resets = 0
   openSpis = 0
   pins = 0
   #onRise: (() => void) | undefined
   #level = false
   #lastLength = 0
+  #packets = 0
   #calibratingUntil = 0
   #noise = 0
   #since = 0
@@ -113,6 +116,7 @@ export class FakeChip implements Hardware {
         }
         this.transfers++
         const [first] = tx
+        this.before(first! & 0x7f, tx.length - 1, (first! & 0x80) !== 0)
         for (let k = 1; k < tx.length; k++) {
           const at = (first! & 0x7f) === 0 ? 0 : (first! & 0x7f) + k - 1
           if (first! & 0x80) this.#write(at, tx[k]!)
@@ -188,6 +192,8 @@ export class FakeChip implements Hardware {
     this.#lastLength = length
     for (let k = 0; k < length; k++) this.fifo[(at + k) & 255] = payload[k] ?? 0
     this.reg[0x13] = length
+    if (!bad) this.#packets++
+    this.reg.set([this.#packets >> 8, this.#packets & 0xff], 0x16)
     this.reg[0x19] = this.pktSnr
     this.reg[0x1a] = this.pktRssi
     this.#raise(0x50 | (bad ? 0x20 : 0))
@@ -225,7 +231,7 @@ export class FakeChip implements Hardware {
     } else if (at === 0x40) {
       this.reg[at] = value
       this.#lines()
-    } else if (![0x10, 0x13, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x42].includes(at)) this.reg[at] = value
+    } else if (![0x10, 0x13, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x42].includes(at)) this.reg[at] = value
   }
 
   #setMode(value: number): void {
@@ -240,6 +246,8 @@ export class FakeChip implements Hardware {
     if ((value & 7) === 0) {
       this.reg[0x12] = 0
       this.fifo.fill(0)
+      this.#packets = 0
+      this.reg.fill(0, 0x16, 0x18)
       this.#lines()
     }
     if (this.mode === 5) {

@@ -118,6 +118,70 @@ test('packets of 1 to 255 bytes cross whole, one behind the other in the buffer'
   await end(a, b)
 })
 
+test('a packet that the next one overwrote before it was read is counted and handed over by nobody', async () => {
+  const [a, b, world] = await pair()
+  const { chip } = b
+  const heard = (): string[] => b.heard.splice(0).map(({ packet }) => packet)
+  const seen = async (): Promise<[string[], number]> => {
+    await world.run(20)
+    return [heard(), b.detail.overwritten!]
+  }
+  // three came while the gateway was busy: the registers tell of the last
+  for (const seed of [1, 2, 3]) chip.hear(bytes(50, seed))
+  assert.deepEqual(await seen(), [[hex(bytes(50, 3))], 2])
+  const whileRead = (...packets: Uint8Array[]): void => {
+    chip.before = (register, _count, writes) => {
+      if (register !== 0 || writes) return
+      chip.before = () => undefined
+      for (const packet of packets) chip.hear(packet)
+    }
+  }
+  // behind it there is room for one more
+  whileRead(bytes(100, 5))
+  chip.hear(bytes(100, 4))
+  assert.deepEqual(await seen(), [[bytes(100, 4), bytes(100, 5)].map(hex), 2])
+  // the ring is full: the end of the second lies where the first began
+  whileRead(bytes(200, 7))
+  chip.hear(bytes(100, 6))
+  assert.deepEqual(await seen(), [[hex(bytes(200, 7))], 3])
+  // exactly full
+  whileRead(bytes(156, 9))
+  chip.hear(bytes(100, 8))
+  assert.deepEqual(await seen(), [[bytes(100, 8), bytes(156, 9)].map(hex), 3])
+  // three at once, though they are short
+  whileRead(bytes(9, 1), bytes(9, 2))
+  chip.hear(bytes(9, 3))
+  assert.deepEqual(await seen(), [[hex(bytes(9, 2))], 5])
+  // a damaged one has been all over it, and is no packet itself
+  chip.before = (register, _count, writes) => {
+    if (register !== 0 || writes) return
+    chip.before = () => undefined
+    chip.hear(bytes(250, 2), true)
+  }
+  chip.hear(bytes(100, 1))
+  assert.deepEqual(await seen(), [[], 6])
+  assert.equal(b.detail.crc_errors, 1)
+  await end(a, b)
+})
+
+test('a packet that comes in just before the channel is listened to, or a packet is sent, is taken first', async () => {
+  for (const listen_before_talk of [true, false]) {
+    const [a, b, world] = await pair({ listen_before_talk })
+    b.chip.before = (register, _count, writes) => {
+      if (register !== 1 || !writes) return
+      b.chip.before = () => undefined
+      b.chip.hear(bytes(40, 2))
+    }
+    assert.equal(await b.send(bytes(30, 1)), true)
+    await world.run(50)
+    assert.deepEqual([b.heard.map(({ packet }) => packet), a.heard.length], [[hex(bytes(40, 2))], 1])
+    assert.equal(await a.send(bytes(30, 3)), true)
+    await world.run(50)
+    assert.equal(b.heard.length, 2, 'it hears again')
+    await end(a, b)
+  }
+})
+
 test('without a header, a length byte goes before the packet and zeros follow it', async () => {
   const [a, b, world] = await pair({ spreading_factor: 6, implicit_bytes: 60 })
   for (const n of [1, 40, 59]) {
