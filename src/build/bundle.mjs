@@ -370,8 +370,9 @@ function valueAfter(option) {
     : process.argv.find(arg => arg.startsWith(`${option}=`))?.slice(option.length + 1)
 }
 
-/** Files of keys for the image: the one that signs, and more that it trusts. */
-const imageKeys = () => ({
+/** For the image: the file of the key that signs, those of more that it trusts, and the address it will have. */
+const imageOptions = () => ({
+  url: valueAfter('--url'),
   sign: valueAfter('--sign'),
   trust: (valueAfter('--trust') ?? '').split(',').filter(Boolean),
 })
@@ -400,6 +401,6 @@ export async function main() {
       })
     const board = valueAfter('--board')
     if (flags.has('--image'))
-      makeImage(root, { board, version, builtAt, say, quick: flags.has('--quick'), ...imageKeys() })
+      makeImage(root, { board, version, builtAt, say, quick: flags.has('--quick'), ...imageOptions() })
   }
 }

@@ -26,7 +26,8 @@ const PROGRAMS = ['os-web', 'os-transmit', 'os-tui']
 /** files that a person edits: dpkg asks before it replaces one */
 const CONFFILES = ['/etc/os-node/Config.json', '/etc/os-node/can0.conf']
 /** what the bundle does not read, and what is for other processors */
-const LEFT_OUT = /^(native|types|os-node\.d\.ts|os-node\.1|NOTICE|.*\.(cache|deb|img|update|xz|sha256))$/
+const LEFT_OUT =
+  /^(native|types|os-node\.d\.ts|os-node\.1|NOTICE|.*\.(cache|deb|img|update|xz|sha256|imager\.json|rpi-imager-manifest))$/
 
 function put(to, from) {
   mkdirSync(dirname(to), { recursive: true })

@@ -23,6 +23,7 @@ const tree = name => [name, `usr/lib/linux-image-RELEASE/broadcom/${name}`]
 const BCM2711 = {
   early: RASPBERRY,
   console: ['tty1', 'ttyS1,115200'],
+  tag: 'pi4-64bit',
   chooser: 'firmware',
   options: 'pinctrl_bcm2835.persist_gpio_outputs=1',
   config: `arm_64bit=1
@@ -41,7 +42,7 @@ disable_splash=1
 /**
  * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the last is the main one; `chooser`: what
  * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/slots.ts; `options`: more of
- * the kernel's command line; `config`: config.txt; `boot`: more files of a boot partition.
+ * the kernel's command line; `config`: config.txt; `boot`: more files of a boot partition; `tag`: of Raspberry Pi Imager for the board.
  */
 export const IMAGE_BOARDS = {
   'rpi-4': BCM2711,

@@ -11,6 +11,7 @@ import { makePackages } from '../deb.mjs'
 import { tool } from '../node-runtime.mjs'
 import { IMAGE_BOARDS } from './boards.mjs'
 import { BOOT_MIB, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
+import { writeForImager } from './imager.mjs'
 import { makeInitramfs } from './initramfs.mjs'
 import { makeSystem } from './system.mjs'
 
@@ -74,12 +75,12 @@ function makeUpdate(root, { board, version, seconds, work, out, sign }) {
 }
 
 /**
- * Makes the image of `board`; its path. `quick`: only the unpacked image. `out`: where it goes. `sign`: file with the private key
+ * Makes the image of `board`; its path. `quick`: only the unpacked image. `url`: `base` of writeForImager. `out`: where it goes. `sign`: file with the private key
  * (Ed25519, PEM) that signs an update beside the image, and whose updates the image accepts; `trust`: files with further public keys; `trial`: time for a new version to work.
  */
 export function makeImage(
   root,
-  { board, version, builtAt, quick = false, out = join(root, 'dist'), sign, trust = [], trial, say },
+  { board, version, builtAt, quick = false, out = join(root, 'dist'), sign, trust = [], trial, url, say },
 ) {
   const recipe = IMAGE_BOARDS[board]
   if (!recipe)
@@ -147,6 +148,8 @@ export function makeImage(
       .update(readFileSync(`${image}.xz`))
       .digest('hex')
     writeFileSync(`${image}.xz.sha256`, `${sum}  ${image.split('/').pop()}.xz\n`)
+    const { tag } = recipe
+    if (tag) say(writeForImager(image, { tag, board, version, builtAt: seconds * 1000, base: url }).join('\n'))
     say(`${image}.xz ${mib(`${image}.xz`)} MB, unpacked ${mib(image)} MB (${sizes})`)
     return image
   } finally {
