@@ -10,6 +10,7 @@
 //   --image     also makes the SD image of a board: --board rpi-4; --quick neither packs it nor its system tight
 //               --sign KEY.pem also writes an update for boards, which accept updates by this key; --trust A.pem,B.pem also by those
 //               --url ADDRESS of the folder where people download the image, for Raspberry Pi Imager
+//               --overlays NAME+NAME,PARAMETER=VALUE switches on these of board/overlays
 //   --release   ends with an error where a processor has no compiler here
 // The addon is compiled to dist/native, and into the bundle, for each processor that has a compiler here: `--native` only that,
 // `--quic` only the QUIC library for those processors that no package has one for,

@@ -48,7 +48,7 @@ const NEEDS = {
   debs: debian('dpkg binutils xz-utils mmdebstrap debian-archive-keyring', 'dpkg-deb', 'strip', 'mmdebstrap'),
   // what builds an image, and what boots it
   image: debian(
-    'mmdebstrap debian-archive-keyring systemd kmod squashfs-tools cryptsetup-bin dosfstools mtools fdisk zstd xz-utils binutils dpkg qemu-system-arm u-boot-qemu',
+    'mmdebstrap debian-archive-keyring systemd kmod squashfs-tools cryptsetup-bin dosfstools mtools fdisk zstd xz-utils binutils dpkg device-tree-compiler qemu-system-arm u-boot-qemu',
     'mmdebstrap',
     'systemd-sysusers',
     'depmod',
@@ -57,6 +57,7 @@ const NEEDS = {
     'mkfs.vfat',
     'mcopy',
     'sfdisk',
+    'dtc',
     'zstd',
     'qemu-system-aarch64',
     '/usr/lib/u-boot/qemu_arm64/u-boot.bin',

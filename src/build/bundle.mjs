@@ -372,6 +372,7 @@ function valueAfter(option) {
 
 /** For the image: the file of the key that signs, those of more that it trusts, and the address it will have. */
 const imageOptions = () => ({
+  overlays: valueAfter('--overlays')?.split('+'),
   url: valueAfter('--url'),
   sign: valueAfter('--sign'),
   trust: (valueAfter('--trust') ?? '').split(',').filter(Boolean),

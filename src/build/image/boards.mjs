@@ -21,11 +21,14 @@ const tree = name => [name, `usr/lib/linux-image-RELEASE/broadcom/${name}`]
 
 /** Raspberry Pi 4, 400 and Compute Module 4: their firmware reads autoboot.txt and goes on in the boot partition that it names. */
 const BCM2711 = {
+  chip: 'bcm2711',
+  overlays: ['spi0-2cs'],
   early: RASPBERRY,
   console: ['tty1', 'ttyS1,115200'],
   tag: 'pi4-64bit',
   chooser: 'firmware',
   options: 'pinctrl_bcm2835.persist_gpio_outputs=1',
+  startConfig: '',
   config: `arm_64bit=1
 upstream_kernel=1
 kernel=kernel8.img
@@ -40,12 +43,48 @@ disable_splash=1
 }
 
 /**
+ * Raspberry Pi 3 and Zero 2 W: what their firmware knows of tryboot is not documented, so it starts U-Boot from the start partition. Both
+ * slots use the device tree that the firmware passed, with its overlays.
+ */
+const bcm2837 = (tag, trees) => ({
+  tag,
+  chip: 'bcm2837',
+  overlays: ['spi0-2cs'],
+  early: [...RASPBERRY, 'bcm2835'],
+  console: ['tty1', 'ttyS1,115200'],
+  chooser: 'sector',
+  options: 'pinctrl_bcm2835.persist_gpio_outputs=1',
+  // the firmware leaves 448 MB on a board of 512 MB; U-Boot is at the end of them
+  addresses: { kernel: '0x200000', fdt: '0x7f00000', ramdisk: '0x8000000', unpack: '0xa000000' },
+  startConfig: `arm_64bit=1
+upstream_kernel=1
+kernel=u-boot.bin
+enable_uart=1
+disable_splash=1
+`,
+  start: Object.fromEntries([
+    ...['bootcode.bin', 'start.elf', 'fixup.dat'].map(fromFirmware),
+    ...trees.map(name => tree(`${name}.dtb`)),
+    ['u-boot.bin', 'usr/lib/u-boot/rpi_arm64/u-boot.bin'],
+  ]),
+})
+
+/**
  * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the last is the main one; `chooser`: what
- * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/slots.ts; `options`: more of
- * the kernel's command line; `config`: config.txt; `boot`: more files of a boot partition; `tag`: of Raspberry Pi Imager for the board.
+ * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/slots.ts; `options`: more of the kernel's
+ * command line; `config` and `boot`: config.txt and more files of a boot partition; `startConfig` and `start`: the same of the start
+ * partition; `addresses`: where U-Boot loads what (boot.cmd); `chip`: whose overlays go beside the kernel that the firmware starts;
+ * `overlays`: those that are switched on where --overlays does not say; `tag`: of Raspberry Pi Imager for the board.
  */
 export const IMAGE_BOARDS = {
+  'rpi-3': bcm2837('pi3-64bit', ['bcm2837-rpi-3-a-plus', 'bcm2837-rpi-3-b', 'bcm2837-rpi-3-b-plus']),
   'rpi-4': BCM2711,
+  'rpi-zero-2-w': bcm2837('pi3-64bit', ['bcm2837-rpi-zero-2-w']),
   cm4: BCM2711,
-  'qemu-virt': { early: ['virtio_mmio', 'virtio_blk', ...COMMON], console: ['tty1', 'ttyAMA0'], chooser: 'sector' },
+  'qemu-virt': {
+    early: ['virtio_mmio', 'virtio_blk', ...COMMON],
+    console: ['tty1', 'ttyAMA0'],
+    chooser: 'sector',
+    addresses: { kernel: '0x40400000', ramdisk: '0x44000000', unpack: '0x50000000' },
+  },
 }

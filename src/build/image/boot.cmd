@@ -1,6 +1,8 @@
 # U-Boot: starts the slot that the sector at 64 KiB of the card names (src/update/slots.ts). A try is counted down before it starts, so
-# one that hangs or panics is not repeated. Where the sector cannot be read, slot A starts.
-setenv at ${ramdisk_addr_r}
+# one that hangs or panics is not repeated. Where the sector cannot be read, slot A starts. The image puts the addresses of its board
+# before this script (src/build/image/boards.mjs): kernel, unpack (where it is unpacked first), ramdisk, and fdt
+# where the device tree has to be moved.
+setenv at ${ramdisk}
 setenv slot 2
 if ${devtype} read ${at} 80 1; then
   if itest.l *${at} == 0x314e534f; then
@@ -22,11 +24,16 @@ load ${devtype} ${devnum}:${slot} ${at} cmdline.txt
 # the line begins with console=, so the whole of it becomes the variable console
 env import -t ${at} ${filesize}
 setenv bootargs "console=${console}"
-load ${devtype} ${devnum}:${slot} ${kernel_addr_r} kernel8.img
-setenv kernel_comp_addr_r 0x50000000
+setenv tree ${fdtcontroladdr}
+if test -n "${fdt}"; then
+  fdt move ${tree} ${fdt} 20000
+  setenv tree ${fdt}
+fi
+load ${devtype} ${devnum}:${slot} ${kernel} kernel8.img
+setenv kernel_comp_addr_r ${unpack}
 setenv kernel_comp_size ${filesize}
-load ${devtype} ${devnum}:${slot} ${ramdisk_addr_r} initramfs
-booti ${kernel_addr_r} ${ramdisk_addr_r}:${filesize} ${fdtcontroladdr}
+load ${devtype} ${devnum}:${slot} ${ramdisk} initramfs
+booti ${kernel} ${ramdisk}:${filesize} ${tree}
 echo os-node: boot partition ${slot} does not start
 sleep 5
 reset

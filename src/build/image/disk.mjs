@@ -13,6 +13,7 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs'
+import { dirname } from 'node:path'
 import { tool } from '../node-runtime.mjs'
 
 const MIB = 2 ** 20
@@ -50,13 +51,17 @@ export function layOut() {
   return { places, extended: [extended * MIB, (at - extended) * MIB], size: at * MIB }
 }
 
-/** Writes a FAT file system of `mib` MiB with `files` (`{ name: content }`) into the file `to`. */
+/** Writes a FAT file system of `mib` MiB with `files` (`{ name: content }`, a name may be in a folder) into the file `to`. */
 export function makeFat(to, mib, label, files, env) {
   closeSync(openSync(to, 'w'))
   truncateSync(to, mib * MIB)
   const kind = mib > 32 ? '32' : '16'
   tool('dosfstools', 'mkfs.vfat', ['--invariant', '-i', DISK_ID, '-n', label, '-F', kind, to], { env })
+  const folders = new Set()
   for (const [name, content] of Object.entries(files)) {
+    const folder = dirname(name)
+    if (folder !== '.' && !folders.has(folder)) tool('mtools', 'mmd', ['-i', to, `::${folder}`], { env })
+    folders.add(folder)
     writeFileSync(`${to}.part`, content)
     utimesSync(`${to}.part`, env.SOURCE_DATE_EPOCH, env.SOURCE_DATE_EPOCH)
     tool('mtools', 'mcopy', ['-i', to, '-m', `${to}.part`, `::${name}`], { env })

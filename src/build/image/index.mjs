@@ -13,6 +13,7 @@ import { IMAGE_BOARDS } from './boards.mjs'
 import { BOOT_MIB, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
 import { writeForImager } from './imager.mjs'
 import { makeInitramfs } from './initramfs.mjs'
+import { makeOverlays, overlayLines } from './overlays.mjs'
 import { makeSystem } from './system.mjs'
 
 /** The kernel's command line of the slot whose root is `partition`. */
@@ -43,8 +44,10 @@ const fromBase = (base, release, names = {}) =>
     Object.entries(names).map(([name, from]) => [name, readFileSync(join(base, from.replace('RELEASE', release)))]),
   )
 
-/** A script of U-Boot in the form that it loads: the head of an image of the type "script" for arm64. */
-function bootScript(text) {
+/** boot.cmd with the addresses of a board, in the form that U-Boot loads: the head of an image of the type "script" for arm64. */
+function bootScript(root, addresses) {
+  const variables = Object.entries(addresses).map(([name, at]) => `setenv ${name} ${at}\n`)
+  const text = variables.join('') + readFileSync(join(root, 'src/build/image/boot.cmd'), 'utf8')
   const body = Buffer.concat([Buffer.alloc(8), Buffer.from(text)])
   body.writeUInt32BE(Buffer.byteLength(text))
   const head = Buffer.alloc(64)
@@ -77,14 +80,17 @@ function makeUpdate(root, { board, version, seconds, work, out, sign }) {
 /**
  * Makes the image of `board`; its path. `quick`: only the unpacked image. `url`: `base` of writeForImager. `out`: where it goes. `sign`: file with the private key
  * (Ed25519, PEM) that signs an update beside the image, and whose updates the image accepts; `trust`: files with further public keys; `trial`: time for a new version to work.
+ * `overlays`: device tree overlays to switch on instead of the board's own.
  */
 export function makeImage(
   root,
-  { board, version, builtAt, quick = false, out = join(root, 'dist'), sign, trust = [], trial, url, say },
+  { board, version, builtAt, quick = false, out = join(root, 'dist'), sign, trust = [], trial, overlays, url, say },
 ) {
   const recipe = IMAGE_BOARDS[board]
   if (!recipe)
     throw new Error(`E_USAGE: no image for board ${board}; there are ${Object.keys(IMAGE_BOARDS).join(', ')}`)
+  if (overlays && !recipe.chip) throw new Error(`E_USAGE: board ${board} has no overlays`)
+  const switchedOn = recipe.chip && overlayLines(root, recipe.chip, overlays ?? recipe.overlays)
   const seconds = Math.floor(builtAt / 1000)
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds), TZ: 'UTC' }
   const keys = [...(sign ? [sign] : []), ...trust].map(path => createPublicKey(readFileSync(path)))
@@ -118,15 +124,18 @@ export function makeImage(
       'cmdline.txt': `${commandLine(recipe, { board, version, seconds }, slot)}\n`,
       'kernel8.img': gzipSync(readFileSync(join(base, 'boot', `vmlinuz-${release}`)), { level: 9 }),
       initramfs: readFileSync(initramfs),
-      ...(recipe.config && { 'config.txt': recipe.config }),
+      ...(recipe.config && { 'config.txt': recipe.config + switchedOn, ...makeOverlays(root, recipe.chip) }),
       ...fromBase(base, release, recipe.boot),
     }
     const startFiles = {
       'os-node.conf': readFileSync(join(root, 'src/build/image/os-node.conf')),
-      ...(recipe.config && { 'autoboot.txt': AUTOBOOT, 'config.txt': '' }),
-      ...(recipe.chooser === 'sector' && {
-        'boot.scr': bootScript(readFileSync(join(root, 'src/build/image/boot.cmd'), 'utf8')),
+      ...(recipe.chooser === 'firmware' && { 'autoboot.txt': AUTOBOOT }),
+      ...(recipe.startConfig !== undefined && {
+        'config.txt': recipe.config ? recipe.startConfig : recipe.startConfig + switchedOn,
       }),
+      ...(recipe.startConfig && makeOverlays(root, recipe.chip)),
+      ...(recipe.chooser === 'sector' && { 'boot.scr': bootScript(root, recipe.addresses) }),
+      ...fromBase(base, release, recipe.start),
     }
     makeFat(join(work, 'start.img'), START_MIB, 'OS-NODE', startFiles, env)
     makeFat(join(work, 'boot.img'), BOOT_MIB, 'BOOT-A', bootFiles, env)

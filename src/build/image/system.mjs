@@ -49,6 +49,7 @@ const PACKAGES = [
   'systemd',
   'systemd-resolved',
   'systemd-zram-generator',
+  'u-boot-rpi',
   'udev',
   'util-linux',
   'wireless-regdb',
@@ -61,7 +62,7 @@ const LEFT_OUT = [
   'etc/{pam.d,security,adduser.conf,apparmor.d,apt,cron.d,default,deluser.conf,dhcp,dpkg,init.d,initramfs-tools,kernel,logrotate.d,network,ppp,rc*.d,runit,sv,ucf.conf,ufw,update-motd.d,xdg}',
   'usr/bin/{apt*,deb-*,debconf*,dpkg*,perl*,dbus-*,gpasswd,chage,chfn,chsh,expiry,passwd,newgrp,sg,systemd-analyze,localedef,kernel-install,deb-systemd-*,ucf*,initctl,mkinitramfs,lsinitramfs,unmkinitramfs,linux-*,sensible-*,select-editor,run0}',
   'usr/sbin/{agetty,arpd,getty,cfdisk,fdisk,chcpu,ctrlaltdel,delpart,addpart,fsfreeze,fstrim,ldattach,pivot_root,raw,readprofile,resizepart,rtcwake,runuser,sulogin,wipefs,zramctl,add*,dbus-*,user*,group*,gr*,pw*,ch*passwd,newusers,vi*,del*,dpkg*,rdma,tc,dcb,tipc,devlink,bridge,debugfs,e2scrub*,update-*,wpa_action,cryptdisks*}',
-  'usr/lib/{apt,debug,dpkg,dracut,klibc*,raspi-firmware,initramfs-tools,linux-image-*,mime,networkd-dispatcher,NetworkManager,ifupdown,pm-utils,runit-helper,lsb,init,kernel,dbus-1.0}',
+  'usr/lib/{apt,debug,dpkg,dracut,klibc*,u-boot,raspi-firmware,initramfs-tools,linux-image-*,mime,networkd-dispatcher,NetworkManager,ifupdown,pm-utils,runit-helper,lsb,init,kernel,dbus-1.0}',
   'usr/lib/systemd/{boot,user,ntp-units.d,system-environment-generators}',
   'usr/lib/systemd/system/{dbus*,getty*,autovt*,console-getty*,container-getty*,*cryptdisks*,e2scrub*,initrd*,rescue*,emergency.service,ldconfig*,proc-sys-fs-binfmt*,dev-hugepages*,quota*,user*,*ask-password*,chronyd-restricted*,chrony-{dnssrv,wait}*,hwclock*}',
   'usr/lib/systemd/system/sys-{kernel-{config,debug,tracing},fs-fuse-connections}.mount',
@@ -94,7 +95,7 @@ const MODULES = [
 const USERS = ['u os-node 800', 'u _chrony 801 - /var/lib/chrony']
 
 /** Debian's packages laid out, fetched once: the folder, which is not to be changed. */
-function baseSystem(root, say) {
+export function baseSystem(root, say) {
   const key = createHash('sha256')
     .update(JSON.stringify([MIRROR, PACKAGES]))
     .digest('hex')

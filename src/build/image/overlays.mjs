@@ -1,0 +1,42 @@
+// The device tree overlays of board/overlays for one chip, compiled. The firmware applies those that config.txt names, before anything of
+// ours runs: Debian's kernel applies none. Their names are those of Raspberry Pi OS, so `enable` of board/*.json holds here too.
+// What fails: a tool (E_TOOL), a name that board/overlays does not have (E_USAGE).
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { tool } from '../node-runtime.mjs'
+
+/** overlays with the first work on every Raspberry Pi up to 4 */
+const CHIPS = { bcm2837: ['bcm2835'], bcm2711: ['bcm2835', 'bcm2711'] }
+
+/** The sources for a chip: `[name, path]`. */
+export function overlaySources(root, chip) {
+  const folder = join(root, 'board/overlays')
+  return readdirSync(folder)
+    .filter(file => file.endsWith('.dts'))
+    .sort()
+    .map(file => [file.slice(0, -4), join(folder, file)])
+    .filter(([, path]) =>
+      CHIPS[chip].includes(/^\tcompatible = "brcm,(\w+)";$/m.exec(readFileSync(path, 'utf8'))?.[1]),
+    )
+}
+
+/** The compiled overlays for `chip`: `{ 'overlays/NAME.dtbo': bytes }`. */
+export function makeOverlays(root, chip) {
+  const compile = path =>
+    tool(
+      'device-tree-compiler',
+      'dtc',
+      ['-@', '-W', 'no-unique_unit_address', '-I', 'dts', '-O', 'dtb', '-o', '-', path],
+      { encoding: 'buffer' },
+    )
+  return Object.fromEntries(overlaySources(root, chip).map(([name, path]) => [`overlays/${name}.dtbo`, compile(path)]))
+}
+
+/** The lines of config.txt that switch `overlays` on; each may have parameters, as in `mcp2515-can0,oscillator=8000000`. */
+export function overlayLines(root, chip, overlays) {
+  const names = overlaySources(root, chip).map(([name]) => name)
+  for (const overlay of overlays)
+    if (!names.includes(overlay.split(',')[0]))
+      throw new Error(`E_USAGE: no overlay ${overlay.split(',')[0]} for this board; there are ${names.join(', ')}`)
+  return overlays.map(overlay => `dtoverlay=${overlay}\n`).join('')
+}
