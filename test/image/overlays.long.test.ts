@@ -48,7 +48,8 @@ const all = (tree: Tree): Tree[] => [
 ]
 const at = (tree: Tree, path: string): Tree =>
   path.split('/').reduce((node, name) => (name ? (node.get(name) as Tree) : node), tree)
-const numbers = (text: unknown): number[] => [...String(text ?? '').matchAll(/0x[0-9a-f]+/g)].map(([hex]) => Number(hex))
+const numbers = (text: unknown): number[] =>
+  [...String(text ?? '').matchAll(/0x[0-9a-f]+/g)].map(([hex]) => Number(hex))
 
 /** The GPIO lines of the pin groups that a node uses. */
 function pinsOf(tree: Tree, node: Tree): number[] {
@@ -79,7 +80,9 @@ test('each overlay applies to its boards, and its bus is on the pins of the boar
       for (const dtb of Object.keys({ ...boot, ...start }).filter(path => path.endsWith('.dtb'))) {
         const from = join(base, 'usr/lib', trees!, 'broadcom', dtb)
         execFileSync('fdtoverlay', ['-i', from, '-o', join(dir, 'out'), join(dir, 'overlay')], { stdio: 'pipe' })
-        const tree = parse(execFileSync('dtc', ['-q', '-I', 'dtb', '-O', 'dts', join(dir, 'out')], { encoding: 'utf8' }))
+        const tree = parse(
+          execFileSync('dtc', ['-q', '-I', 'dtb', '-O', 'dts', join(dir, 'out')], { encoding: 'utf8' }),
+        )
         const wanted = overlay === 'spi0-2cs' ? 'dtparam=spi=on' : `dtoverlay=${overlay}`
         for (const { name: bus, pins, enable } of file.buses) {
           if (!/^(spi|i2c|uart)/.test(bus) || !enable.some(lines => lines.at(-1) === wanted)) continue

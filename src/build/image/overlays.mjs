@@ -15,9 +15,7 @@ export function overlaySources(root, chip) {
     .filter(file => file.endsWith('.dts'))
     .sort()
     .map(file => [file.slice(0, -4), join(folder, file)])
-    .filter(([, path]) =>
-      CHIPS[chip].includes(/^\tcompatible = "brcm,(\w+)";$/m.exec(readFileSync(path, 'utf8'))?.[1]),
-    )
+    .filter(([, path]) => CHIPS[chip].includes(/^\tcompatible = "brcm,(\w+)";$/m.exec(readFileSync(path, 'utf8'))?.[1]))
 }
 
 /** The compiled overlays for `chip`: `{ 'overlays/NAME.dtbo': bytes }`. */
