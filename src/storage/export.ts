@@ -13,7 +13,7 @@ import { factToDict, type SensorFact } from '../pipeline/fact'
 import { exported, exportedDict, scaleOf, valueText } from '../units/display'
 import { WindowFolder } from './folder'
 import { isForeign } from './foreign'
-import { OutFile } from './output-file'
+import { BLOCK, OutFile } from './output-file'
 import type { OpenDatabase } from './sealed'
 import { BTree, SqliteFile } from './sqlitefile'
 import { encodeRecord } from './sqliterecord'
@@ -85,7 +85,7 @@ export function writeCsv(
     let bytes = 0
     const line = (cells: readonly (string | number | null)[]): void => {
       const text = Buffer.from(`${cells.map(csvCell).join(',')}\r\n`)
-      for (let at = 0; at < text.length; at += CSV_PIECE) out.write(text.subarray(at, at + CSV_PIECE))
+      for (let at = 0; at < text.length; at += BLOCK) out.write(text.subarray(at, at + BLOCK))
       bytes += text.length
     }
     line(CSV_HEAD)
@@ -120,7 +120,6 @@ const CSV_HEAD =
   'time,t_raw_ms,device_id,device_status,sensor_index,sensor_id,sensor_status,value,unit,packet_uuid,created_at'.split(
     ',',
   )
-const CSV_PIECE = 64 * 1024
 
 /** Quoted where RFC 4180 wants it; a text that a spreadsheet would run as a formula begins with an apostrophe. */
 function csvCell(cell: string | number | null): string {
@@ -208,7 +207,7 @@ class AllPackets {
   windows = 0
   readonly leftOut = new Map<string, string>()
   /** how many there are, about */
-  about = 0
+  about!: number
   readonly #o: ExportSource
   #clocks: LogRecord[] | undefined
 
@@ -226,11 +225,11 @@ class AllPackets {
       log.refresh()
       this.#clocks = undefined
       const last = sealed.at(-1)?.to ?? next - 1
-      this.about = Math.max(this.about, sealed.reduce((sum, { packets }) => sum + packets, 0) + log.factsAfter(last))
+      this.about ??= sealed.reduce((sum, { packets }) => sum + packets, 0) + log.factsAfter(last)
       for (const { name, from } of sealed) {
         const window = this.#load(name)
         if (!window) continue
-        if (from > next) yield* this.#ofLog(next, from - 1)
+        yield* this.#ofLog(next, from - 1)
         try {
           yield* this.#righted(window.rows.all(), window.summary.corrected)
         } finally {
@@ -248,7 +247,7 @@ class AllPackets {
   #sealed(next: number): (Summary & { readonly name: string })[] {
     const { windows: dir, files } = this.#o
     if (dir === undefined) return []
-    const folder = new WindowFolder({ dir, files, readOnly: true, keepBytes: 0, keepMs: 0 })
+    const folder = new WindowFolder({ dir, files, readOnly: true })
     for (const name of folder.damaged) this.leftOut.set(name, `${name}: its summary is damaged`)
     if (folder.problem !== undefined) this.leftOut.set(dir, `${dir}: ${folder.problem}`)
     return folder.sealed
@@ -291,7 +290,7 @@ class AllPackets {
         unsynced: quality === 'unsynced',
         fact: Number.isFinite(fact.tRaw) ? fact : { ...fact, tRaw: 0 },
       }
-      yield* this.#righted([packet], 0)
+      yield* this.#righted([packet], seq)
     }
   }
 

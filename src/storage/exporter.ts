@@ -74,7 +74,7 @@ function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['te
   return new Promise((done, failed) => {
     const stop = (): void => failed(new OsError('TIMEOUT', 'stopped'))
     if (signal?.aborted) stop()
-    signal?.addEventListener('abort', stop, { once: true })
+    signal?.addEventListener('abort', stop)
     worker.on('error', error =>
       failed(new OsError('STORAGE', `the export broke off: ${error.message}`, { cause: error })),
     )

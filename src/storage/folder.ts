@@ -29,10 +29,10 @@ interface FolderOptions {
   readonly files: Files
   /** the windows belong to another process: nothing is written, removed or renamed */
   readonly readOnly: boolean
-  /** all windows together take at most this, 0 = no bound; those whose records the log still has stay */
-  readonly keepBytes: number
+  /** all windows together take at most this; 0 or left out: no bound; those whose records the log still has stay */
+  readonly keepBytes?: number
   /** the same by age, ms */
-  readonly keepMs: number
+  readonly keepMs?: number
 }
 
 const QUARANTINED = /\.(damaged|foreign)$/
@@ -115,7 +115,7 @@ export class WindowFolder {
 
   /** Removes the oldest windows beyond the bounds; `logFirst`: what the log has from there on stays. Returns those removed. */
   retain(logFirst: number, now: number): Sealed[] {
-    const { dir, files, readOnly, keepBytes, keepMs } = this.#o
+    const { dir, files, readOnly, keepBytes = 0, keepMs = 0 } = this.#o
     const gone: Sealed[] = []
     if (readOnly) return gone
     let bytes = this.bytes

@@ -17,7 +17,7 @@ import { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } f
 import type { DeviceList, HistoryList, PacketDetail, PacketList, SensorList } from './shapes'
 import { windowFolder } from './window-folder-options'
 
-const UNSEALED_PACKETS = 200_000
+/** RAM for what a running gateway has not sealed yet, however many packets that is */
 const UNSEALED_BYTES = 16 * 1024 * 1024
 
 export interface DatabaseManagerOptions {
@@ -144,8 +144,8 @@ export class DatabaseManager {
     const path = this.#sql.driver?.path ?? ''
     const dir =
       own && !isAbsolute(path) && this.#place === undefined ? undefined : windowFolder(path, this.#place ?? '/')
-    const windows = dir === undefined ? {} : { windows: { dir, readOnly: !own, keepBytes: 0, keepMs: 0 } }
-    return own ? windows : { ...windows, maxPackets: UNSEALED_PACKETS, maxBytes: UNSEALED_BYTES }
+    const windows = dir === undefined ? {} : { windows: { dir, readOnly: !own } }
+    return own ? windows : { ...windows, maxPackets: Number.POSITIVE_INFINITY, maxBytes: UNSEALED_BYTES }
   }
 
   get #place(): string | undefined {

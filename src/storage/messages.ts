@@ -10,9 +10,9 @@ export interface WindowSettings {
   readonly dir: string
   /** another process writes them */
   readonly readOnly: boolean
-  /** bounds of all files together, for those whose records the log no longer has; 0 = none */
-  readonly keepBytes: number
-  readonly keepMs: number
+  /** bounds of all files together, for those whose records the log no longer has; 0 or left out: none */
+  readonly keepBytes?: number
+  readonly keepMs?: number
 }
 
 export interface WorkerSetup {

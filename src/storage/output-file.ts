@@ -4,7 +4,8 @@
 import { errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 
-const BLOCK = 256 * 1024
+/** as much is written at once */
+export const BLOCK = 256 * 1024
 
 export class OutFile {
   readonly path: string

@@ -84,8 +84,7 @@ export class SqlThread {
       const leg = this.#legs[0]!
       const bytes = this.#free.pop()!
       const length = this.#reader.fill(Buffer.from(bytes))
-      const position = Math.min(this.#reader.position - 1, leg.seals ?? leg.to)
-      const upTo = Math.max(position, length > 0 ? 0 : this.appliedSeq)
+      const upTo = Math.min(this.#reader.position - 1, leg.seals ?? leg.to)
       if (length === 0) {
         this.#free.push(bytes)
         if (this.#legs.length > 1) {

@@ -36,7 +36,7 @@ export class UuidKeys {
       let high = low
       let entries = 0
       do entries += this.#counts[high++]!
-      while (high < 256 && (entries + this.#counts[high]!) * ENTRY <= this.#part)
+      while ((entries + (this.#counts[high] ?? Number.POSITIVE_INFINITY)) * ENTRY <= this.#part)
       yield* this.#sortedPart(low, high, entries)
       low = high
     }

@@ -12,6 +12,7 @@ import { realFiles } from '../lib/files'
 import { decodeRecord, LogFiles, type LogRecord, recordSize } from '../log'
 import { writeCsv, writeExport } from './export'
 import { WindowFolder } from './folder'
+import { tidied } from './garbage'
 import type { ExportSetup, FromExport, FromWorker, Question, ToWorker, WorkerSetup, WorkerState } from './messages'
 import type { OpenDatabase } from './sealed'
 import { SqlView } from './view'
@@ -90,22 +91,9 @@ function size(): number {
   return heapUsed + external
 }
 
-/** V8 lets 64 MB of dead buffers pile up before it looks; on a board that is too much. */
-const GARBAGE = 6 * 1024 * 1024
 setFlagsFromString('--expose-gc')
 setFlagsFromString('--wasm-lazy-compilation')
-const collect = runInNewContext('gc') as () => void
-let least = Number.POSITIVE_INFINITY
-
-/** size() without much garbage */
-function heap(): number {
-  least = Math.min(least, size())
-  if (size() > least + GARBAGE) {
-    collect()
-    least = size()
-  }
-  return size()
-}
+const heap = tidied(size, runInNewContext('gc') as () => void)
 
 function* recordsOf(b: Buffer): Iterable<LogRecord> {
   for (let at = 0; at < b.length; at += recordSize(b, at)) yield decodeRecord(b, at)

@@ -286,6 +286,21 @@ test('a file that is there stays unless --force is given; a folder, a wrong path
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
 })
 
+test('a line of a CSV may be longer than what is written at once', async () => {
+  const { dir, log, stop } = await place(false)
+  const text = '"'.repeat(32_000)
+  const sensors = [{ id: text, status: text, unit: text, value: 1 }]
+  log.appendFact({ ...factOf(2, text), state: text, sensors }, { medium: 'UDP' })
+  await log.flush()
+  await stop()
+  const csv = join(dir, 'out.csv')
+  const { bytes } = await exportDatabase(options(dir, csv))
+  const [, line, end] = readFileSync(csv, 'utf8').split('\r\n')
+  assert.equal(bytes, readFileSync(csv).length)
+  assert.equal(line!.split(`"${text}${text}"`).length, 6)
+  assert.equal(end, '')
+})
+
 test('the new name is on the medium when the export is done', async t => {
   const { dir, add, stop, out } = await place(false)
   await add(0, 5)
@@ -311,6 +326,16 @@ test('Ctrl-C in the middle leaves nothing behind', async () => {
   await assert.rejects(exportDatabase({ ...options(dir, out), signal: ctrlC.signal, tell }), { code: 'TIMEOUT' })
   assert.deepEqual(told.slice(0, 2), [2000, 2500])
   assert.deepEqual(readdirSync(dir), ['log'])
+})
+
+test('a file that comes to be while it is written stays', async () => {
+  const { dir, add, stop, out } = await place(false)
+  await add(0, 2100)
+  await stop()
+  const tell = (): void => writeFileSync(out, 'mine')
+  await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} is there already` })
+  assert.equal(readFileSync(out, 'utf8'), 'mine')
+  assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
 })
 
 test('more uuids than are sorted at once come out in order', () => {

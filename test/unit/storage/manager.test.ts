@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { DatabaseManager, Node } from '../../../src/index'
-import { FlashLog } from '../../../src/log'
+import { FlashLog, LogFiles } from '../../../src/log'
 import { Database } from '../../../src/storage'
 import { until } from '../../lib/gateway'
 
@@ -161,4 +161,47 @@ test('close ends when the view has ended', async t => {
   end()
   await closing
   await log.close()
+})
+
+test('over the log of this process it keeps every window, also of what the log dropped long ago', async () => {
+  const dir = join(root, 'kept')
+  const log = await FlashLog.open({
+    ...{ dir: join(dir, 'log'), commitIntervalMs: 5, ackCommitMs: 2 },
+    ...{ maxBytes: 64 * 1024, segmentBytes: 8 * 1024 },
+  })
+  const windows = { dir: join(dir, 'sql'), readOnly: false, keepBytes: 0, keepMs: 0 }
+  const database = new Database({ log, windows, maxPackets: 200 })
+  await database.connect()
+  for (let k = 0; k < 1600; k++) {
+    const sensors = [{ id: 'temp'.padEnd(200), status: 'OK', unit: 'K', value: k }]
+    log.appendFact({ id: 'dev', state: 'ONLINE', tRaw: (T + k) * 1000, aid: 7, sensors }, { medium: 'UDP' })
+    if (k % 200 !== 199) continue
+    await log.flush()
+    await until('the window is written', () => database.lagRecords() === 0)
+  }
+  await database.close()
+  assert.ok(log.firstSeq > 200, `the log begins at ${log.firstSeq}`)
+  const own = new DatabaseManager({}, { log, dataDir: dir })
+  await own.connect()
+  await up(own)
+  assert.equal((await own.queryPackets()).total, 1600)
+  await own.close()
+  await log.close()
+})
+
+test('beside a gateway it reads as much of the log as 16 MiB hold, over the log of this process one window', async t => {
+  const { node, dir } = nodeIn()
+  const log = await FlashLog.open({ dir: join(dir, 'data/log'), commitIntervalMs: 5, ackCommitMs: 2 })
+  const last = [t.mock.method(LogFiles.prototype, 'startOfLast'), t.mock.method(log, 'startOfLast')]
+  for (const db of [new DatabaseManager(node.config), new DatabaseManager({}, { log })]) {
+    await db.connect()
+    await up(db)
+    await db.close()
+  }
+  assert.deepEqual(
+    last.map(({ mock }) => mock.calls.map(call => call.arguments)),
+    [[[Math.ceil((16 * 1024 * 1024) / 100)]], [[32_768]]],
+  )
+  await log.close()
+  await node.close()
 })

@@ -151,6 +151,20 @@ test('files that are missing, cut off or of another log are told, and filled fro
   await again.stop()
 })
 
+test('a window that is filled from the log is told when it is written', async () => {
+  const dir = newDir()
+  const first = await opened(dir)
+  await first.db.connect()
+  await first.add(0, 200)
+  await until(() => windowsOf(dir).length === 2)
+  await first.stop()
+  rmSync(join(dir, 'sql', windowsOf(dir)[0]!))
+  const again = await opened(dir)
+  await again.db.connect()
+  await until(() => again.db.status().windows?.files === 2)
+  await again.stop()
+})
+
 test('windows of a log that was removed do not count for the new one', async () => {
   const dir = newDir()
   const first = await opened(dir)

@@ -30,6 +30,8 @@ export interface Opened {
   files: MemFiles
   /** loads of databases so far */
   loads: () => number
+  /** of sealed windows, not closed */
+  databases: () => number
 }
 
 export interface Bounds {
@@ -45,13 +47,21 @@ export function openView(files = new MemFiles(), { maxPackets = 50, maxBytes = 1
   const { readOnly = false, keepBytes = 0, keepMs = 0 } = rest
   const folder = new WindowFolder({ dir: DIR, files, readOnly, keepBytes, keepMs })
   let loads = 0
+  let databases = 0
   const open = (bytes?: Uint8Array) => {
     if (bytes) loads++
-    return new sql.Database(bytes)
+    databases++
+    const db = new sql.Database(bytes)
+    const close = db.close.bind(db)
+    db.close = () => {
+      databases--
+      close()
+    }
+    return db
   }
   const view = new SqlView(new sql.Database(), { maxPackets, maxBytes }, { folder, open, readOnly })
   view.begin(folder.lastSeq + 1)
-  return { view, folder, files, loads: () => loads }
+  return { view, folder, files, loads: () => loads, databases: () => databases }
 }
 
 export const recordOf = (seq: number, fact: Fact, more: Partial<LogRecord> = {}): LogRecord => ({

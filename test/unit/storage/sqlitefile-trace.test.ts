@@ -51,6 +51,14 @@ test('trees of rows and keys of every length', () => {
     file.finish([{ type: 'table', name: 't', table: 't', root: roots[0]!, sql: 'CREATE TABLE t (a)' }])
     trace.say(`${length} letters`, [roots, file.bytes, digest(0, files.read('/x'))])
   }
+  // four entries fill an inner page to its last byte
+  for (const length of [1012, 1013, 1014]) {
+    const files = new MemFiles()
+    const file = new SqliteFile(new OutFile(files, '/x'))
+    const index = new BTree(file, 'index')
+    for (let k = 100; k < 200; k++) index.addKey(Buffer.from(`${k}`.padEnd(length)))
+    trace.say(`keys of ${length} bytes`, [index.finish(), file.upcoming])
+  }
   for (let length = 3900; length < 13_000; length += length < 4200 || (length > 8050 && length < 8300) ? 3 : 211) {
     const files = new MemFiles()
     const file = new SqliteFile(new OutFile(files, '/x'))
@@ -77,6 +85,21 @@ test('uuids are sorted in parts that fit, each by one pass over the file', () =>
     trace.say(`parts of ${part}`, [seen, reads, files.size('/keys')])
     keys.close()
     trace.say('left', files.list('/'))
+  }
+  // as many as 8 MiB hold at once; and blocks of 4096
+  const most8 = Math.floor((8 * 1024 * 1024) / 22)
+  for (const count of [most8 - 1, most8, 4095, 4096]) {
+    const files = new MemFiles()
+    const keys = new UuidKeys(files, '/keys')
+    for (let row = 0; row < count; row++) keys.add(Buffer.alloc(16), row)
+    keys.add(Buffer.alloc(16, 1), count)
+    let reads = 0
+    files.gate = operation => {
+      if (operation === 'read') reads++
+    }
+    let last = 0
+    for (const [, row] of keys.sorted()) last = row
+    trace.say(`${count} and one`, [last, reads])
   }
   const none = new UuidKeys(new MemFiles(), '/keys')
   trace.say('none', [...none.sorted()])

@@ -104,6 +104,14 @@ test('the page that SQLite locks at 1 GiB is left empty', () => {
   assert.equal(pageAfter(262_146), 262_147)
 })
 
+test('a file of more than 1 GiB has as many pages as it says', () => {
+  let bytes = 0
+  const file = new SqliteFile({ write: (page: Uint8Array) => void (bytes += page.length) } as never)
+  const page = Buffer.alloc(4096)
+  for (let k = 2; k <= 262_200; k++) file.append(page)
+  assert.deepEqual([file.upcoming, file.bytes, bytes], [262_202, 262_201 * 4096, 262_201 * 4096])
+})
+
 test('0 and 1 take no byte of a record but that of their type', () => {
   assert.deepEqual([...encodeRecord([0, 1, 2])], [4, 8, 9, 1, 2])
 })

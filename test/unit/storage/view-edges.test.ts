@@ -66,6 +66,14 @@ test('a folder takes, orders, puts aside and removes windows', () => {
     'rows',
     folder.sealed.map(w => `${Buffer.from(folder.read(w))}`),
   )
+  const cut = folder.sealed[0]!
+  const whole = files.files.get(`${DIR}/${cut.name}`)!
+  files.files.set(`${DIR}/${cut.name}`, { ...whole, data: whole.data.subarray(0, 60) })
+  trace.say(
+    'rows that are cut off',
+    outcome(() => folder.read(cut)),
+  )
+  files.files.set(`${DIR}/${cut.name}`, whole)
   const other = new MemFiles()
   const overlap = new WindowFolder({ dir: DIR, files: other, readOnly: false, keepBytes: 0, keepMs: 0 })
   fill(overlap, 40, 50)
@@ -115,6 +123,14 @@ test('a folder takes, orders, puts aside and removes windows', () => {
     say('and dropped', broken)
     files.gate = () => undefined
   }
+  fill(open(), 900, 909)
+  files.gate = operation => {
+    if (operation === 'rename') throw systemError('EIO')
+  }
+  const stuck = open()
+  stuck.drop(stuck.sealed[0]!.name, 'damaged')
+  say('a file that cannot be put aside', stuck)
+  files.gate = () => undefined
   const readOnly = open({ readOnly: true })
   readOnly.drop(readOnly.sealed[0]?.name ?? 'none', 'damaged')
   say('a reader drops', readOnly)
@@ -176,6 +192,38 @@ test('times that move: in sealed windows, in the open one, for a reader, and whe
   }
 })
 
+test('clock records that wait are forgotten where other records begin', () => {
+  const { view, files, databases } = openView(new MemFiles(), { maxPackets: 10 })
+  let tries = 0
+  const say = (what: string): void => {
+    const times = view.packets({ limit: 20 }).packets.map(p => p.timestamp_raw - T0)
+    trace.say(what, [tries, databases(), view.counts, times])
+  }
+  const first = Array.from({ length: 10 }, (_, k) => factRecord(k + 1, { quality: 'unsynced' }))
+  view.apply(first)
+  files.gate = (operation, path) => {
+    if (operation !== 'open' || !path.startsWith(`${DIR}/0000000000000001-`)) return
+    tries++
+    throw systemError('EIO')
+  }
+  view.apply([clockRecord(11, 5000)])
+  say('it waits')
+  view.apply(first.map(({ fact }, k) => factRecord(k + 12, {}, fact!.id)))
+  say('no window is written behind it')
+  for (let seq = 30; seq < 1100; seq++) {
+    const before = tries
+    view.apply([factRecord(seq)])
+    if (tries > before) trace.say('tried again at', seq)
+  }
+  files.gate = () => undefined
+  view.begin(2000)
+  say('other records')
+  view.apply(Array.from({ length: 10 }, (_, k) => factRecord(k + 2000)))
+  view.apply([clockRecord(2010, 60_000)])
+  say('another clock record')
+  view.close()
+})
+
 test('a window that cannot be written is tried again after a thousand facts, and what is over leaves', () => {
   const files = new MemFiles()
   const { view } = openView(files, { maxPackets: 20 })
@@ -209,7 +257,7 @@ test('a window that cannot be written is tried again after a thousand facts, and
 
 test('a view without windows lets its oldest hundredth go where it is too large, and what is over where it has too many', () => {
   for (const [maxPackets, maxBytes] of [
-    [1e6, 90_000],
+    [1e6, 22 * 4096],
     [150, 1e9],
     [150, 70_000],
     [1, 1],

@@ -41,13 +41,13 @@ test('views of every bound answer and write as written down', () => {
   const records = randomLog(21, 260)
   const uuids = records.filter((_, k) => k % 20 === 0).map(({ fact }) => uuidText(packetUuid(fact!)))
   const bounds: Record<string, Bounds> = {
-    'windows by bytes': { maxPackets: 1e6, maxBytes: 60_000 },
+    'windows by bytes': { maxPackets: 1e6, maxBytes: 15 * 4096 },
     'few kept': { maxPackets: 30, keepBytes: 50_000 },
     'the newest kept': { maxPackets: 30, keepMs: 60_000 },
   }
   for (const [name, bound] of Object.entries(bounds)) {
     const files = new MemFiles()
-    let { view, folder, loads } = openView(files, bound)
+    let { view, folder, loads, databases } = openView(files, bound)
     for (let at = 0; at < records.length; at += 40) {
       view.apply(records.slice(at, at + 40))
       view.retain(records[Math.max(0, at - 150)]!.seq, (T0 + at / 3 + 200) * 1000)
@@ -56,15 +56,16 @@ test('views of every bound answer and write as written down', () => {
     ask(view, uuids, 5)
     const written = folder.sealed.map(({ name, size, summary }) => [name, size, summary])
     const bytes = files.list(DIR).map(name => digest(0, files.read(`${DIR}/${name}`)))
-    trace.say('files', [files.operations, files.syncs, loads(), bytes, of(written)])
+    trace.say('files', [files.operations, files.syncs, loads(), databases(), bytes, of(written)])
     view.close()
     const names = files.list(DIR).sort()
     if (names.length > 1) files.truncate(`${DIR}/${names[1]}`, files.size(`${DIR}/${names[1]}`) - 9)
     for (const readOnly of [true, false]) {
-      ;({ view, folder, loads } = openView(files, { ...bound, readOnly }))
+      ;({ view, folder, loads, databases } = openView(files, { ...bound, readOnly }))
       view.apply(records.filter(({ seq }) => seq > folder.lastSeq))
       trace.say('again', [view.counts, folder.lastSeq, folder.bytes, files.list(DIR).length])
       ask(view, uuids, 6)
+      trace.say('loaded', [loads(), databases()])
       view.close()
     }
   }
@@ -114,18 +115,34 @@ test('exports hold what windows and log hold, with its times, as written down', 
     files.gate = () => undefined
     view.close()
   }
-  const source = { log: new LogFiles('/log', files), files, open: openSql }
-  const write = (what: string, display: boolean, windows?: string): void => {
+  let databases = 0
+  const openCounted = (bytes?: Uint8Array) => {
+    const db = openSql(bytes)
+    databases++
+    const close = db.close.bind(db)
+    db.close = () => {
+      databases--
+      close()
+    }
+    return db
+  }
+  const source = { log: new LogFiles('/log', files), files, open: openCounted }
+  const write = (what: string, display: boolean, windows?: string, read: (path: string) => void = () => {}): void => {
     for (const one of [writeExport, writeCsv]) {
       const told: unknown[] = []
       let open = 0
-      files.gate = operation => {
+      let reads = 0
+      files.gate = (operation, path) => {
         if (operation === 'open') open++
         if (operation === 'close') open--
+        if (operation !== 'read') return
+        reads++
+        read(path)
       }
       const done = outcome(() => one({ ...source, windows, display }, '/out', (...far) => told.push(far)))
-      trace.say(what, [JSON.parse(done), told, digest(0, files.read('/out')), files.list('/').length, open])
       files.gate = () => undefined
+      const left = [files.list('/').length, open, databases]
+      trace.say(what, [JSON.parse(done), told, digest(0, files.read('/out')), reads, left])
     }
   }
   write('the log alone', true)
@@ -135,6 +152,27 @@ test('exports hold what windows and log hold, with its times, as written down', 
   const names = files.list(DIR).sort()
   for (const name of files.list('/log').sort().slice(0, 3)) files.remove(`/log/${name}`)
   write('windows behind which the log begins', false, DIR)
+  // a gateway writes and removes windows meanwhile
+  const last = `${DIR}/${names.at(-1)}`
+  const node = files.files.get(last)!
+  files.files.delete(last)
+  write('a window that is written meanwhile', false, DIR, path => {
+    if (path === `${DIR}/${names[0]}`) files.files.set(last, node)
+  })
+  let looks = 0
+  write('a window that is removed meanwhile', false, DIR, path => {
+    if (path === DIR) looks = 0
+    if (path === last && ++looks === 2) files.files.delete(last)
+    if (path === `${DIR}/${names[0]}` && looks > 0) files.files.delete(last)
+  })
+  files.files.set(last, node)
+  let seen = 0
+  write('a window that can be read the second time', false, DIR, path => {
+    if (path === last && seen++ % 9 === 3) throw systemError('EIO')
+  })
+  write('a folder that cannot be read', false, DIR, path => {
+    if (path === DIR) throw systemError('EACCES')
+  })
   files.truncate(`${DIR}/${names[1]}`, files.size(`${DIR}/${names[1]}`) - 9)
   files.truncate(`${DIR}/${names.at(-2)}`, 30)
   write('damaged windows', true, DIR)
