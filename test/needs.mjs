@@ -44,6 +44,10 @@ const NEEDS = {
     '/usr/aarch64-linux-gnu/lib/libstdc++.so.6',
     '/usr/arm-linux-gnueabihf/lib/libstdc++.so.6',
   ),
+  loop: {
+    has: () => process.getuid() === 0 && spawnSync('losetup', ['-f']).status === 0,
+    never: 'needs root and a free loop device',
+  },
   analyze: debian('systemd', 'systemd-analyze'),
   debs: debian('dpkg binutils xz-utils mmdebstrap debian-archive-keyring', 'dpkg-deb', 'strip', 'mmdebstrap'),
   // what builds an image, and what boots it

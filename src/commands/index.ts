@@ -11,6 +11,7 @@ import { dbExport } from './verbs/db'
 import { decode } from './verbs/decode'
 import { demo } from './verbs/demo'
 import { doctor } from './verbs/doctor'
+import { flash } from './verbs/flash'
 import { gpioList, gpioSet } from './verbs/gpio'
 import { ensureId, timeSync } from './verbs/identity'
 import { dbStatus, idInfo, pipelineInfo, snapshot } from './verbs/info'
@@ -101,6 +102,7 @@ export const VERBS: readonly AnyVerb[] = [
   pluginTest,
   update,
   slots,
+  flash,
   webUser,
   portForwarder,
   envGuard,

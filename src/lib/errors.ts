@@ -92,6 +92,7 @@ export const ERRORS = {
   // the SD image
   NO_SLOTS: traits(503, 1, false, 'only a board with the SD image updates itself; elsewhere install the package'),
   E_UPDATE: traits(400, 1, false, 'take an update that was made for this board'),
+  E_FLASH: traits(400, 1, false, 'see docs/flash.md'),
   E_UPDATE_SOURCE: traits(
     503,
     5,

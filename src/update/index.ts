@@ -1,7 +1,8 @@
 // dist/os-node-update.js: installs updates of the SD image, shows the slots, and decides a trial. `os-node update` and `os-node slots`
 // load it; units of the image run it: `os-node-update boot | confirm | give-up | request`. It is a file of its own: only the image has slots.
+// `os-node flash`, which writes a card, is in it too: no gateway needs it.
 // What it shows lies in a file of /run, which everybody reads: the card is for root alone.
-// Errors: NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE.
+// Errors: NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE, E_FLASH.
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -18,6 +19,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError, orElse } from '../lib/errors'
+import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
 import { type Installed, installUpdate, type Progress } from './install'
 import { openSlots, type Slots, versionOn } from './slots'
@@ -25,6 +27,7 @@ import { openSource } from './source'
 import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, settle } from './trial'
 
 export { writeUpdate } from './file'
+export { flash, imageOf } from './flash'
 
 const PLACES = {
   keys: '/usr/lib/os-node/update-keys',
@@ -118,6 +121,12 @@ function asText({ board, slots, last_update: last, progress, problem }: Shown): 
 export function showSlots(): Shown & { text: string } {
   const shown = existsSync(PLACES.shown) ? (JSON.parse(readFileSync(PLACES.shown, 'utf8')) as Shown) : show(openSlots())
   return { ...shown, text: asText(shown) }
+}
+
+/** What `os-node flash` prints without a device. */
+export function showDisks(): { ok: true; disks: readonly object[]; text: string } {
+  const disks = removableDisks()
+  return { ok: true, disks, text: disksText(disks) }
 }
 
 /** One update at a time. Throws E_UPDATE. */

@@ -240,8 +240,18 @@ test('every command is tried both ways, here or where its own test says', () => 
     'watch',
     'demo',
   ]
-  // a gateway itself, a terminal, a shell, the suites of the test plugin, and the SD image
-  const elsewhere = ['run', 'completion', 'serve', 'tui interactive', 'tui bios', 'plugin-test', 'update', 'slots']
+  // a gateway itself, a terminal, a shell, the suites of the test plugin, the SD image, and a card
+  const elsewhere = [
+    'run',
+    'completion',
+    'serve',
+    'tui interactive',
+    'tui bios',
+    'plugin-test',
+    'update',
+    'slots',
+    'flash',
+  ]
   const missing = VERBS.filter(({ name }) => ![...named, ...elsewhere].some(line => `${line} `.startsWith(`${name} `)))
   assert.deepEqual(
     missing.map(({ name }) => name),

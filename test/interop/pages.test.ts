@@ -21,6 +21,10 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   [/^(npm ci && )?npm run deb$/, 'test/interop/deb.long.test.ts makes the packages'],
   [/^npm run image -- --board /, 'minutes; test/image/boot.long.test.ts makes an image and boots it'],
   [/^os-node (update |slots)/, 'only the SD image has slots; test/image/boot.long.test.ts updates a board'],
+  [
+    /^(sudo )?os-node flash/,
+    'writes a card; test/unit/update/flash.test.ts and test/net/flash.test.ts write files and a block device',
+  ],
   [/^node (build\.mjs$|test\/run\.mjs )/, 'this test runs in what they made'],
   [/^curl /, 'needs the token of the reader; test/interop/http.test.ts asks every route'],
   [/^os-node serve /, 'runs until it is stopped; the tests of uplinks start it'],

@@ -11,11 +11,21 @@ import type { OptionValues, Verb } from '../verb'
 interface UpdateFile {
   showSlots(): object & { text: string }
   update(source: string, restart: boolean, print: (line: string) => void): Promise<object>
+  showDisks(): object & { text: string }
+  imageOf(board: string, folders: readonly string[]): string
+  flash(options: Record<string, unknown> & { print(line: string): void }): Promise<object>
 }
 
-async function inUpdateFile<T>(run: (file: UpdateFile) => T | Promise<T>): Promise<T> {
+/** Throws `missing` where the file is not beside the program. */
+export async function inUpdateFile<T>(
+  missing: 'NO_SLOTS' | 'E_FLASH',
+  run: (file: UpdateFile) => T | Promise<T>,
+): Promise<T> {
   const file = join(dirname(realpathSync(process.argv[1] ?? '.')), 'os-node-update.js')
-  if (!existsSync(file)) throw new OsError('NO_SLOTS', 'this system has no slots')
+  if (!existsSync(file))
+    throw missing === 'NO_SLOTS'
+      ? new OsError(missing, 'this system has no slots')
+      : new OsError(missing, 'os-node-update.js is missing', { hint: 'install the package, which has it' })
   try {
     return await run(createRequire(file)(file) as UpdateFile)
   } catch (thrown) {
@@ -43,7 +53,7 @@ export const update: Verb = {
   operands: ['source'],
   where: 'local',
   async run(context, options: OptionValues) {
-    const value = await inUpdateFile(file =>
+    const value = await inUpdateFile('NO_SLOTS', file =>
       file.update(String(options.source), !options['no-restart'], line => context.print({ text: line }, line)),
     )
     return { value: value as Record<string, unknown>, text: '' }
@@ -57,7 +67,7 @@ export const slots: Verb = {
   options: {},
   where: 'local',
   async run() {
-    const { text, ...value } = await inUpdateFile(file => file.showSlots())
+    const { text, ...value } = await inUpdateFile('NO_SLOTS', file => file.showSlots())
     return { value, text }
   },
 }
