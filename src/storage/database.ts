@@ -166,7 +166,6 @@ export class Database {
     this.#paused = false
     this.#unsubscribe()
     clearTimeout(this.#retry)
-    clearTimeout(this.#idleTimer)
     this.#state = 'closed'
     this.#wake()
     const thread = this.#thread
@@ -354,7 +353,6 @@ export class Database {
     this.#state = 'down'
     this.#reason = error.message
     this.#thread = undefined
-    clearTimeout(this.#idleTimer)
     const backoffMs = this.#backoff.next(this.#clock.mono())
     this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${backoffMs} ms`)
     this.#wake()

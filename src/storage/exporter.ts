@@ -6,12 +6,13 @@
 import { lstatSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
+import { OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import type { ExportResult } from './export'
 import type { ExportSetup, FromExport } from './messages'
 import { cannotWrite } from './output-file'
 import { workerProgram } from './program'
+import { YOUNG_MB } from './sqlthread'
 import { windowFolder } from './window-folder-options'
 
 export interface ExportOptions {
@@ -40,7 +41,11 @@ export async function exportDatabase(options: ExportOptions): Promise<{ file: st
     wasm,
     exports: { part, csv: /\.csv$/i.test(file), display, dataDir, ...(windows !== undefined && { windows }) },
   }
-  const worker = new Worker(script, { eval: true, workerData: setup, resourceLimits: { maxYoungGenerationSizeMb: 4 } })
+  const worker = new Worker(script, {
+    eval: true,
+    workerData: setup,
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+  })
   try {
     const result = await answerOf(worker, signal, tell).catch(error => {
       // the caller knows the file by its own name
@@ -84,7 +89,7 @@ function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['te
       else if ('result' in message) done(message.result)
       else {
         const { code, message: text, hint } = message.failed
-        failed(new OsError(code in ERRORS ? (code as ErrorCode) : 'STORAGE', text, { hint }))
+        failed(new OsError(code, text, { hint }))
       }
     })
   })

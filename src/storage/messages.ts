@@ -1,5 +1,6 @@
 // What main thread and SQL worker say to each other. Batches carry log records as they lie on the medium, so that decoding
 // and hashing happen in the worker; their buffers are transferred, not copied.
+import type { ErrorCode } from '../lib/errors'
 import type { ExportResult } from './export'
 import type { HistoryQuery, PacketQuery, SensorQuery } from './shapes'
 import type { ViewCounts } from './view'
@@ -86,4 +87,4 @@ export interface ExportSetup {
 export type FromExport =
   | { readonly done: number; readonly of: number }
   | { readonly result: ExportResult }
-  | { readonly failed: { readonly code: string; readonly message: string; readonly hint: string } }
+  | { readonly failed: { readonly code: ErrorCode; readonly message: string; readonly hint: string } }

@@ -14,7 +14,7 @@ const BATCHES = 2
 /** bytes a packet takes in the view at least: what cannot fit is not fed at the start */
 const SMALLEST_ROW = 100
 /** objects that live short; more is given to no one */
-const YOUNG_MB = 4
+export const YOUNG_MB = 4
 
 interface SqlThreadOptions {
   log: LogSource
@@ -48,9 +48,9 @@ export class SqlThread {
   counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   appliedSeq = 0
   /** bytes of the worker */
-  heap = 0
+  heap!: number
   /** a sealed window was lost while questions were answered */
-  hole = false
+  hole!: boolean
   readonly #o: SqlThreadOptions
   readonly #worker: Worker
   readonly #legs: Leg[] = []

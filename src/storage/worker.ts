@@ -18,8 +18,7 @@ import type { OpenDatabase } from './sealed'
 import { SqlView } from './view'
 
 async function runSqlWorker(): Promise<void> {
-  const port = parentPort
-  if (!port) throw new Error('the SQL worker runs as a worker thread only')
+  const port = parentPort!
   const setup = workerData as WorkerSetup | ExportSetup
   // SQLite's own functions: the ones sql.js adds by default warn on stderr when used
   const options = { wasmBinary: setup.wasm as unknown as ArrayBuffer, useOldExtensionFunctions: false }

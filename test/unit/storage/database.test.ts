@@ -10,7 +10,6 @@ import { FlashLog, LogFiles, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { Database, type DatabaseOptions } from '../../../src/storage'
 import { workerProgram } from '../../../src/storage/program'
-import { SqlThread } from '../../../src/storage/sqlthread'
 import { windowName } from '../../../src/storage/windowfile'
 import { until as waitUntil } from '../../lib/gateway'
 import { ManualClock } from '../../lib/manual'
@@ -83,22 +82,6 @@ test('records that are no facts do not count as lag', async () => {
   log.appendCursor('main', 3)
   await log.flush()
   await until(() => db.lagRecords() === 0)
-  await stop()
-})
-
-test('the lag falls with every batch that the worker took', async () => {
-  const takesOne = `
-    const { parentPort: port } = require('node:worker_threads')
-    const state = { counts: { packets: 0, duplicates: 0, left: 0 }, heap: 1, hole: false }
-    let taken = 0
-    port.on('message', ({ type, upTo, bytes }) => {
-      if (type === 'batch' && taken++ === 0) port.postMessage({ type: 'applied', upTo, bytes, ...state }, [bytes])
-    })
-    port.postMessage({ type: 'ready', windows: [], ...state })`
-  const { db, stop } = await openWith(8000, { program: () => ({ ...workerProgram(), script: takesOne }) })
-  await db.connect()
-  await until(() => db.lagRecords() < 8000)
-  assert.ok(db.lagRecords() > 1000, `${db.lagRecords()}`)
   await stop()
 })
 
@@ -180,30 +163,8 @@ test('a view that is kept off says why, counts what it did not answer, and is wh
   // asked for at once, one after the other, it ends as asked last
   await Promise.all([db.pause('resting'), db.resume()])
   assert.equal((await db.queryPackets()).total, 100)
-  await stop()
-})
-
-test('pause ends when the worker has ended', async t => {
-  const { db, stop } = await openWith(1)
-  await db.connect()
-  await db.queryPackets()
-  let ended = (): void => undefined
-  const end = t.mock.method(SqlThread.prototype, 'end', async function (this: SqlThread) {
-    await new Promise<void>(resolve => {
-      ended = resolve
-    })
-  })
-  let paused = false
-  const pausing = db.pause('kept off').then(() => {
-    paused = true
-  })
-  await until(() => end.mock.callCount() === 1)
-  await new Promise(setImmediate)
-  assert.equal(paused, false)
-  ended()
-  await pausing
-  end.mock.restore()
-  await SqlThread.prototype.end.call(end.mock.calls[0]!.this as SqlThread)
+  await db.resume()
+  assert.equal(db.status().state, 'up')
   await stop()
 })
 
@@ -293,6 +254,16 @@ test('what a worker is fed and asked, and what the view says of itself, is as wr
     if (options?.upTo === from) witnesses++
     return read(from, options)
   })
+  let listeners = 0
+  const listen = log.onCommit.bind(log)
+  t.mock.method(log, 'onCommit', (listener: () => void) => {
+    const stop = listen(listener)
+    listeners++
+    return () => {
+      listeners--
+      stop()
+    }
+  })
   const lives: Record<string, [object, readonly unknown[], string?]> = {
     'bytes for so many packets': [{ maxBytes: 100 * most }, []],
     'no windows': [{ maxPackets: 1000 }, []],
@@ -328,6 +299,7 @@ test('what a worker is fed and asked, and what the view says of itself, is as wr
       'state.counts.sealed = { upTo: 9, files: 2, bytes: 30, damaged: 1, damaged_files: ["x"] }',
     ],
     'a worker that stays at the greatest heap': [{}, [], 'state.heap = 48 * 1024 * 1024'],
+    'a worker of more than twice the bytes': [{ heapBytes: 1 }, [], 'state.heap += 300'],
   }
   for (const [name, [options, notes, answers = '']] of Object.entries(lives)) {
     const clock = new ManualClock()
@@ -373,7 +345,8 @@ test('what a worker is fed and asked, and what the view says of itself, is as wr
     await db.resume()
     await ask(() => db.queryPacket('odd'))
     await db.close()
-    trace.say(name, [state(), witnesses])
+    t.mock.timers.tick(60_000)
+    trace.say(name, [state(), witnesses, listeners])
     witnesses = 0
   }
   // a window is due, or one packet or byte short of it

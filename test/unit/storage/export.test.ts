@@ -15,6 +15,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { Worker } from 'node:worker_threads'
 import type { SqlJsStatic, SqlValue } from 'sql.js'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { type Files, realFiles } from '../../../src/lib/files'
@@ -336,6 +337,28 @@ test('a file that comes to be while it is written stays', async () => {
   await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} is there already` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
+})
+
+test('a worker that breaks off or ends too early is told, and nothing is left', async t => {
+  const { dir, stop, out } = await place(false)
+  await stop()
+  const on = Worker.prototype.on
+  for (const [event, value, message] of [
+    ['error', new Error('out of memory'), 'the export broke off: out of memory'],
+    ['exit', 3, 'the export ended with code 3'],
+  ] as const) {
+    const heard = t.mock.method(
+      Worker.prototype,
+      'on',
+      function (this: Worker, name: string, listener: (value?: unknown) => void) {
+        if (name === event) setImmediate(listener, value)
+        return on.call(this, name, listener)
+      },
+    )
+    await assert.rejects(exportDatabase(options(dir, out)), { code: 'STORAGE', message })
+    assert.deepEqual(readdirSync(dir), ['log'])
+    heard.mock.restore()
+  }
 })
 
 test('more uuids than are sorted at once come out in order', () => {
