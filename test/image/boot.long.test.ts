@@ -28,7 +28,12 @@ const tokenOn = (power: Power): Promise<string> =>
   )
 
 // a busy machine is no reason to give a good version up
-before(() => board.make('hostname=greenhouse-1\r\ncolour=blue\r\n', whole ? '240s' : '20min'))
+before(async () => {
+  await board.make('hostname=before\r\ncolour=blue\r\n', whole ? '240s' : '20min')
+  // what Raspberry Pi Imager leaves on a card
+  board.write('user-data', '#cloud-config\nhostname: greenhouse-1\nuser:\n  name: pi\n  passwd: "$y$j9T$x"\n')
+  board.write('cmdline.txt', ' ds=nocloud;i=rpi-imager-1')
+})
 after(() => board.remove())
 
 test('a first boot shows address, token and fingerprint, names a bad line of os-node.conf, and serves the page', async t => {
@@ -39,6 +44,9 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
   assert.match(text, new RegExp(`open https://10\\.0\\.2\\.15/#/\\?token=${token}`))
   assert.match(text, /The page is also at https:\/\/greenhouse-1\.local\//)
   await until('the complaint', () => power.said().includes('os-node.conf line 2: no setting colour'))
+  assert.match(power.said(), /user-data line 5: passwd: no password is set/)
+  for (const name of ['user-data', 'cmdline.txt']) assert.throws(() => board.read(name), /::/, `${name} is gone`)
+  assert.match(board.read('os-node.conf'), /^# by Raspberry Pi Imager\nhostname=greenhouse-1$/m)
   const { status: denied } = await board.ask('/api/dashboard')
   assert.equal(denied, 401)
   const answer = await board.ask('/api/dashboard', { token })

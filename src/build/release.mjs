@@ -1,0 +1,90 @@
+#!/usr/bin/env node
+// A release: npm's tarball, the Debian packages, images of the boards, NOTICE and the bill of materials in one folder, with SHA256SUMS over
+// all of them and its signature. `npm run release -- --key release.pem [--boards rpi-4,cm4] [--url ADDRESS] [--out FOLDER]`. The time in
+// the files is that of the last commit where SOURCE_DATE_EPOCH does not say another: the same commit gives the same bytes.
+// What fails: no key or no Ed25519 key, a board without an image (E_USAGE); a processor whose addon is missing (E_RELEASE).
+import { spawnSync } from 'node:child_process'
+import { createHash, createPrivateKey, createPublicKey, sign } from 'node:crypto'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { makePackages } from './deb.mjs'
+import { IMAGE_BOARDS } from './image/boards.mjs'
+import { makeImage } from './image/index.mjs'
+import { tool } from './node-runtime.mjs'
+
+const PLATFORMS = ['linux-x64', 'linux-arm64', 'linux-arm']
+/** what only this computer can use */
+const LOCAL = /\.(img|rpi-imager-manifest|sha256)$/
+
+/** The private key in the PEM file `path`. Throws E_USAGE. */
+function keyIn(path) {
+  if (!path) throw new Error('E_USAGE: give --key FILE; openssl genpkey -algorithm ed25519 -out release.pem makes one')
+  const key = createPrivateKey(readFileSync(path))
+  if (key.asymmetricKeyType !== 'ed25519') throw new Error(`E_USAGE: ${path} is no Ed25519 key`)
+  return key
+}
+
+/**
+ * Makes the release of what lies in dist/ in the empty folder `out`; its files. `key`: file with the private key; `boards`: whose images;
+ * `archs`: Debian's names of the processors, all by default; `url`: where the images will lie.
+ */
+export function makeRelease(root, { version, builtAt, key: path, boards, archs, url, out, say }) {
+  const key = keyIn(path)
+  const unknown = boards.filter(board => !IMAGE_BOARDS[board])
+  if (unknown.length > 0)
+    throw new Error(`E_USAGE: no image for ${unknown.join(', ')}; there are ${Object.keys(IMAGE_BOARDS).join(', ')}`)
+  const missing = PLATFORMS.filter(name => !existsSync(join(root, 'dist/native', name, 'os_node.node')))
+  if (missing.length > 0) throw new Error(`E_RELEASE: no addon for ${missing.join(', ')}: the build says what it needs`)
+  mkdirSync(out, { recursive: true })
+  if (readdirSync(out).length > 0) throw new Error(`E_USAGE: ${out} is not empty`)
+  say('tarball …')
+  tool('npm', 'npm', ['pack', '--ignore-scripts', '--loglevel=error', '--pack-destination', out], { cwd: root })
+  makePackages(root, { version, builtAt, out, say, ...(archs && { archs }) })
+  for (const board of boards) makeImage(root, { board, version, builtAt, sign: path, url, out, say })
+  for (const name of readdirSync(out)) if (LOCAL.test(name)) rmSync(join(out, name))
+  for (const name of ['NOTICE', 'sbom.cdx.json']) copyFileSync(join(root, 'dist', name), join(out, name))
+  const sums = readdirSync(out)
+    .sort()
+    .map(
+      name =>
+        `${createHash('sha256')
+          .update(readFileSync(join(out, name)))
+          .digest('hex')}  ${name}\n`,
+    )
+    .join('')
+  writeFileSync(join(out, 'SHA256SUMS'), sums)
+  writeFileSync(join(out, 'SHA256SUMS.sig'), sign(null, Buffer.from(sums), key))
+  writeFileSync(join(out, 'release.pub'), createPublicKey(key).export({ type: 'spki', format: 'pem' }))
+  return readdirSync(out).sort()
+}
+
+function main() {
+  const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
+  const string = { type: 'string' }
+  const { values } = parseArgs({ options: { key: string, boards: string, url: string, out: string } })
+  keyIn(values.key)
+  const seconds =
+    process.env.SOURCE_DATE_EPOCH ?? tool('git', 'git', ['log', '-1', '--format=%ct'], { cwd: root }).trim()
+  const env = { ...process.env, SOURCE_DATE_EPOCH: seconds }
+  const built = spawnSync(process.execPath, [join(root, 'build.mjs'), '--release'], {
+    cwd: root,
+    env,
+    stdio: 'inherit',
+  })
+  if (built.status !== 0) throw new Error('E_RELEASE: the build failed')
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const boards = values.boards?.split(',') ?? Object.keys(IMAGE_BOARDS).filter(board => board !== 'qemu-virt')
+  const out = values.out ?? join(root, '.build', `release-${version}`)
+  const about = { version, builtAt: Number(seconds) * 1000, key: values.key, boards, url: values.url, out }
+  for (const name of makeRelease(root, { ...about, say: console.error })) console.log(join(out, name))
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  try {
+    main()
+  } catch (error) {
+    console.error(error.message)
+    process.exitCode = 1
+  }

@@ -1,0 +1,72 @@
+// A release without images: what is in its folder, that its signature holds and is over every file, that it is the same bytes twice, and
+// what it refuses. The images are those of test/image.
+// Needs: boards debs openssl
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, test } from 'node:test'
+import { root, tempDir } from '../lib/gateway'
+
+interface Maker {
+  makeRelease(root: string, about: object): string[]
+}
+const dir = tempDir()
+const key = join(dir, 'key.pem')
+execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', key], { stdio: 'pipe' })
+let makeRelease: Maker['makeRelease']
+before(async () => {
+  ;({ makeRelease } = (await import(join(root, 'src/build/release.mjs'))) as Maker)
+})
+const version = (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version
+const about = { version, builtAt: Date.parse('2026-01-02T03:04:05Z'), key, boards: [], archs: ['armhf'], say: () => {} }
+const make = (out: string, more: object = {}, from = root): string[] =>
+  makeRelease(from, { ...about, out: join(dir, out), ...more })
+const bytesOf = (out: string) => (name: string) => readFileSync(join(dir, out, name))
+
+test('tarball, package, NOTICE and bill of materials are signed, and the same bytes twice', () => {
+  const files = make('one')
+  assert.deepEqual(
+    files,
+    [
+      'NOTICE',
+      'SHA256SUMS',
+      'SHA256SUMS.sig',
+      `os-node-${version}.tgz`,
+      `os-node_${version}_armhf.deb`,
+      'release.pub',
+      'sbom.cdx.json',
+    ].sort(),
+  )
+  const here = { cwd: join(dir, 'one'), encoding: 'utf8', stdio: 'pipe' } as const
+  assert.equal(execFileSync('sha256sum', ['-c', 'SHA256SUMS'], here).match(/: OK$/gm)!.length, 4)
+  const verify = ['pkeyutl', '-verify', '-pubin', '-inkey', 'release.pub', '-rawin', '-in', 'SHA256SUMS']
+  assert.match(execFileSync('openssl', [...verify, '-sigfile', 'SHA256SUMS.sig'], here), /Verified Successfully/)
+  make('two')
+  assert.deepEqual(files.map(bytesOf('two')), files.map(bytesOf('one')))
+})
+
+test('a missing addon, a missing or other key, an unknown board and a used folder are refused', () => {
+  const bare = join(dir, 'bare')
+  mkdirSync(join(bare, 'dist'), { recursive: true })
+  cpSync(join(root, 'dist/native/linux-x64'), join(bare, 'dist/native/linux-x64'), { recursive: true })
+  assert.throws(() => make('three', {}, bare), /E_RELEASE: no addon for linux-arm64, linux-arm: /)
+  assert.throws(() => make('three', { key: undefined }), /E_USAGE: give --key FILE/)
+  const rsa = join(dir, 'rsa.pem')
+  execFileSync('openssl', ['genrsa', '-out', rsa, '2048'], { stdio: 'pipe' })
+  assert.throws(() => make('three', { key: rsa }), /E_USAGE: .*rsa\.pem is no Ed25519 key/)
+  assert.throws(() => make('three', { boards: ['rpi-9'] }), /E_USAGE: no image for rpi-9; there are .*rpi-4/)
+  mkdirSync(join(dir, 'used'))
+  writeFileSync(join(dir, 'used/x'), '')
+  assert.throws(() => make('used'), /E_USAGE: .*used is not empty/)
+  assert.deepEqual(
+    readdirSync(dir).filter(name => name === 'three'),
+    [],
+  )
+})
+
+test('the command says what it lacks before it builds', () => {
+  const { status, stderr } = spawnSync(process.execPath, [join(root, 'src/build/release.mjs')], { encoding: 'utf8' })
+  assert.equal(status, 1)
+  assert.match(stderr, /^E_USAGE: give --key FILE/)
+})
