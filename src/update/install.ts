@@ -32,8 +32,8 @@ const refuse = (message: string, hint?: string): OsError => new OsError('E_UPDAT
 
 /** Whether the update may go into this system. Throws E_UPDATE. */
 export function checkUpdate({ list }: Update, slots: Slots): void {
-  if (!slots.canTry)
-    throw refuse('this board cannot try a new version yet', 'write the new image to the card; docs/flash.md says how')
+  const refusal = slots.refusal()
+  if (refusal) throw refuse(...refusal)
   const { active, trying } = slots.choice()
   if (active !== slots.running.name || trying)
     throw refuse('a new version is on trial', 'wait until it is confirmed or the old one is back: os-node slots')

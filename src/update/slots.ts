@@ -1,5 +1,5 @@
-// The two slots of the card, and the sector from which the boot loader takes its choice (src/build/image/boot.scr). A slot is a boot
-// partition and a root partition; which one runs stands in the command line of the kernel.
+// The two slots of the card, and what chooses between them: the firmware (firmware.ts), or U-Boot by a sector (src/build/image/boot.cmd). A
+// slot is a boot partition and a root partition; which one runs stands in the command line of the kernel.
 //
 // The sector, 64 KiB from the beginning of the card: "OSN1", the boot partition that is started, the one that is tried, and how often
 // it is still tried (one byte each). The boot loader counts down before it starts a try, so a try that hangs is not repeated.
@@ -7,6 +7,7 @@
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, readSync, realpathSync, writeSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { OsError } from '../lib/errors'
+import { firmwareChooser } from './firmware'
 
 export type SlotName = 'A' | 'B'
 
@@ -26,6 +27,19 @@ export interface Choice {
   readonly trying?: SlotName
 }
 
+export type Refusal = readonly [message: string, hint: string]
+
+/** What chooses the slot at a start. Slots are numbers of boot partitions. */
+export interface Chooser {
+  refusal(): Refusal | undefined
+  /** `trying` is 0 where the next start is no try */
+  read(): { active: number; trying: number }
+  /** Lets the next start try this one, once. */
+  tryOnce(trying: number): void
+  /** Makes `active` the one that every start takes; `other` is the other one. */
+  activate(active: number, other: number): void
+}
+
 export interface Slots {
   readonly running: Slot
   readonly other: Slot
@@ -33,8 +47,8 @@ export interface Slots {
   readonly board: string
   readonly version: string
   readonly built_at: number
-  /** whether the boot loader of this board can try a slot */
-  readonly canTry: boolean
+  /** why the boot loader of this board cannot try a slot, and what to do */
+  refusal(): Refusal | undefined
   choice(): Choice
   /** Lets the next start try `slot`, once. */
   tryOnce(slot: SlotName): void
@@ -59,8 +73,49 @@ const words = (line: string): Map<string, string> =>
 const diskOf = (device: string): string =>
   `/dev/${basename(dirname(realpathSync(`/sys/class/block/${basename(realpathSync(device))}`)))}`
 
-/** The slots of this system. `commandLine`, `devices` (where partitions have names), `disk`: tests. Throws NO_SLOTS. */
-export function openSlots(commandLine = '/proc/cmdline', devices = '/dev/disk/by-partuuid', disk = ''): Slots {
+/** The choice in the sector of the card `disk`. */
+function sectorChooser(first: number, disk: string): Chooser {
+  function write(active: number, trying: number, tries: number): void {
+    const sector = Buffer.alloc(SECTOR)
+    sector.write(MAGIC, 'latin1')
+    sector.set([active, trying, tries], MAGIC.length)
+    const fd = openSync(disk, 'r+')
+    try {
+      writeSync(fd, sector, 0, SECTOR, PLACE)
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  function read(): { active: number; trying: number } {
+    const sector = Buffer.alloc(SECTOR)
+    const fd = openSync(disk, 'r')
+    try {
+      readSync(fd, sector, 0, SECTOR, PLACE)
+    } finally {
+      closeSync(fd)
+    }
+    if (sector.toString('latin1', 0, MAGIC.length) !== MAGIC) return { active: first, trying: 0 }
+    const [active, trying, tries] = sector.subarray(MAGIC.length)
+    return { active: active!, trying: tries! > 0 ? trying! : 0 }
+  }
+
+  return {
+    refusal: () => undefined,
+    read,
+    tryOnce: trying => write(read().active, trying, 1),
+    activate: active => write(active, 0, 0),
+  }
+}
+
+/** The slots of this system. `commandLine`, `devices` (where partitions have names), `disk`, `firmware`: tests. Throws NO_SLOTS. */
+export function openSlots(
+  commandLine = '/proc/cmdline',
+  devices = '/dev/disk/by-partuuid',
+  disk = '',
+  firmware: (first: number) => Chooser = firmwareChooser,
+): Slots {
   const said = words(existsSync(commandLine) ? readFileSync(commandLine, 'latin1') : '')
   const id = said.get('disk')
   if (!id) throw new OsError('NO_SLOTS', 'this system has no slots')
@@ -71,34 +126,13 @@ export function openSlots(commandLine = '/proc/cmdline', devices = '/dev/disk/by
   }
   const [a, b] = [slot('A'), slot('B')]
   const [running, other] = said.get('partition') === '6' ? [b, a] : [a, b]
-  const card = disk || diskOf(running.boot)
+  const chooser =
+    said.get('chooser') === 'sector'
+      ? sectorChooser(a.bootPartition, disk || diskOf(running.boot))
+      : firmware(a.bootPartition)
   const nameOf = (partition: number): SlotName => (partition === b.bootPartition ? 'B' : 'A')
-
-  function write(active: number, trying: number, tries: number): void {
-    const sector = Buffer.alloc(SECTOR)
-    sector.write(MAGIC, 'latin1')
-    sector.set([active, trying, tries], MAGIC.length)
-    const fd = openSync(card, 'r+')
-    try {
-      writeSync(fd, sector, 0, SECTOR, PLACE)
-      fsyncSync(fd)
-    } finally {
-      closeSync(fd)
-    }
-  }
-
-  function read(): { active: number; trying: number; tries: number } {
-    const sector = Buffer.alloc(SECTOR)
-    const fd = openSync(card, 'r')
-    try {
-      readSync(fd, sector, 0, SECTOR, PLACE)
-    } finally {
-      closeSync(fd)
-    }
-    if (sector.toString('latin1', 0, MAGIC.length) !== MAGIC) return { active: a.bootPartition, trying: 0, tries: 0 }
-    const [active, trying, tries] = sector.subarray(MAGIC.length)
-    return { active: active!, trying: trying!, tries: tries! }
-  }
+  const partitionsOf = (name: SlotName): [number, number] =>
+    name === 'A' ? [a.bootPartition, b.bootPartition] : [b.bootPartition, a.bootPartition]
 
   return {
     running,
@@ -106,13 +140,13 @@ export function openSlots(commandLine = '/proc/cmdline', devices = '/dev/disk/by
     board: said.get('board') ?? '',
     version: said.get('version') ?? '',
     built_at: Number(said.get('built') ?? 0),
-    canTry: said.get('chooser') === 'sector',
+    refusal: () => chooser.refusal(),
     choice() {
-      const { active, trying, tries } = read()
-      return { active: nameOf(active), ...(tries > 0 && { trying: nameOf(trying) }) }
+      const { active, trying } = chooser.read()
+      return { active: nameOf(active), ...(trying > 0 && { trying: nameOf(trying) }) }
     },
-    tryOnce: name => write(read().active, name === 'A' ? a.bootPartition : b.bootPartition, 1),
-    activate: name => write(name === 'A' ? a.bootPartition : b.bootPartition, 0, 0),
+    tryOnce: name => chooser.tryOnce(partitionsOf(name)[0]),
+    activate: name => chooser.activate(...partitionsOf(name)),
   }
 }
 

@@ -15,6 +15,7 @@ import { writeForImager } from './imager.mjs'
 import { makeInitramfs } from './initramfs.mjs'
 import { makeOverlays, overlayLines } from './overlays.mjs'
 import { makeSystem } from './system.mjs'
+import { installTryboot } from './tryboot.mjs'
 
 /** The kernel's command line of the slot whose root is `partition`. */
 const commandLine = (
@@ -35,8 +36,8 @@ const commandLine = (
 
 const PARTITION = 'os_node.partition='
 
-/** What the firmware starts: the boot partition of slot A, until an update has filled slot B. */
-const AUTOBOOT = '[all]\ntryboot_a_b=1\nboot_partition=2\n'
+/** What the firmware starts: the boot partition of slot A; that of slot B once, where the module of board/tryboot asked for it. */
+const AUTOBOOT = '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=3\n'
 
 /** The files of the base system that `names` says: `{ name: content }`. */
 const fromBase = (base, release, names = {}) =>
@@ -110,6 +111,10 @@ export function makeImage(
     step('system')
     const tree = join(work, 'root')
     const { base, release } = makeSystem(root, tree, { deb, keys, trial, say })
+    if (recipe.chooser === 'firmware') {
+      step('kernel module that asks the firmware to try a slot')
+      installTryboot(root, tree, { release, say })
+    }
     step('early system')
     const init = readFileSync(join(root, 'src/build/image/init'))
     const initramfs = join(work, 'initramfs')

@@ -1,7 +1,6 @@
 // The root file system of a slot: Debian's packages laid out without running them, os-node's own package, the files of
 // src/build/image/root, and what the packages' scripts would have set up. What an appliance has no use for is left out.
 // What fails: a package that cannot be fetched, a tool that is missing (E_TOOL).
-import { createHash } from 'node:crypto'
 import {
   chmodSync,
   closeSync,
@@ -9,7 +8,6 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -21,10 +19,8 @@ import {
 } from 'node:fs'
 import { basename, join } from 'node:path'
 import { tool } from '../node-runtime.mjs'
+import { layOut } from './packages.mjs'
 
-const SUITE = 'trixie'
-const MIRROR = `deb http://deb.debian.org/debian ${SUITE} main non-free-firmware`
-const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const PACKAGES = [
   'bluez-firmware',
   'busybox-static',
@@ -95,33 +91,7 @@ const MODULES = [
 const USERS = ['u os-node 800', 'u _chrony 801 - /var/lib/chrony']
 
 /** Debian's packages laid out, fetched once: the folder, which is not to be changed. */
-export function baseSystem(root, say) {
-  const key = createHash('sha256')
-    .update(JSON.stringify([MIRROR, PACKAGES]))
-    .digest('hex')
-    .slice(0, 12)
-  const dir = join(root, '.cache', `image-base-${key}`)
-  if (existsSync(dir)) return dir
-  mkdirSync(join(root, '.cache'), { recursive: true })
-  const fresh = mkdtempSync(`${dir}-`)
-  say(`fetching ${PACKAGES.length} packages of Debian ${SUITE} and what they need (about 130 MB) …`)
-  try {
-    const what = [
-      '--variant=extract',
-      '--architectures=arm64',
-      `--include=${PACKAGES.join(',')}`,
-      `--keyring=${KEYRING}`,
-    ]
-    tool('mmdebstrap', 'mmdebstrap', [...what, SUITE, fresh, MIRROR])
-    for (const name of readdirSync(join(fresh, 'dev'))) rmSync(join(fresh, 'dev', name), { recursive: true })
-    chmodSync(fresh, 0o755)
-    renameSync(fresh, dir)
-    return dir
-  } catch (error) {
-    rmSync(fresh, { recursive: true, force: true })
-    throw error
-  }
-}
+export const baseSystem = (root, say) => layOut(root, { label: 'base', packages: PACKAGES, size: 130, say })
 
 /** The paths below `dir` that `patterns` (of bash) name. */
 const matching = (dir, patterns) =>

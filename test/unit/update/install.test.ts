@@ -182,7 +182,7 @@ test('what is refused leaves the other slot as it was', async () => {
   await assert.rejects(install(slots, good, ''), { code: 'E_UPDATE', message: 'this image has no key for updates' })
   await assert.rejects(install(card('1.0.0', { chooser: 'firmware' }), good), {
     code: 'E_UPDATE',
-    message: 'this board cannot try a new version yet',
+    message: 'the kernel module os_node_tryboot is not loaded',
   })
   await assert.rejects(openSource(at('nowhere.update')), { code: 'E_UPDATE_SOURCE', message: /nowhere\.update/ })
   assert.ok(device('id-03').equals(before))

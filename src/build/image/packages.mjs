@@ -1,0 +1,41 @@
+// Packages of Debian laid out without running them, fetched once into .cache.
+// What fails: a package that cannot be fetched, a tool that is missing (E_TOOL).
+import { createHash } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { tool } from '../node-runtime.mjs'
+
+export const SUITE = 'trixie'
+const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
+const mirrorOf = suite => `deb http://deb.debian.org/debian ${suite} main non-free-firmware`
+
+/** The folder with `packages` and what they need, which is not to be changed. `archs`: the first is that of packages without one. */
+export function layOut(root, { label, packages, archs = ['arm64'], suite = SUITE, size, say }) {
+  const mirror = mirrorOf(suite)
+  const key = createHash('sha256')
+    .update(JSON.stringify([mirror, packages]))
+    .digest('hex')
+    .slice(0, 12)
+  const dir = join(root, '.cache', `image-${label}-${key}`)
+  if (existsSync(dir)) return dir
+  mkdirSync(join(root, '.cache'), { recursive: true })
+  const fresh = mkdtempSync(`${dir}-`)
+  const count = packages.length === 1 ? packages[0] : `${packages.length} packages`
+  say(`fetching ${count} of Debian ${suite} and what is needed with it (about ${size} MB) …`)
+  try {
+    const what = [
+      '--variant=extract',
+      `--architectures=${archs.join(',')}`,
+      `--include=${packages.join(',')}`,
+      `--keyring=${KEYRING}`,
+    ]
+    tool('mmdebstrap', 'mmdebstrap', [...what, suite, fresh, mirror])
+    for (const name of readdirSync(join(fresh, 'dev'))) rmSync(join(fresh, 'dev', name), { recursive: true })
+    chmodSync(fresh, 0o755)
+    renameSync(fresh, dir)
+    return dir
+  } catch (error) {
+    rmSync(fresh, { recursive: true, force: true })
+    throw error
+  }
+}
