@@ -8,7 +8,7 @@ import { execFileSync } from 'node:child_process'
 import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { orElse } from '../lib/errors'
-import type { Chooser } from './slots'
+import type { Chooser } from './chooser'
 
 const FILE = '/boot/autoboot.txt'
 const MODULE = '/sys/module/os_node_tryboot/parameters'

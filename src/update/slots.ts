@@ -1,12 +1,10 @@
-// The two slots of the card, and what chooses between them: the firmware (firmware.ts), or U-Boot by a sector (src/build/image/boot.cmd). A
+// The two slots of the card; what chooses between them is the firmware (firmware.ts), or U-Boot by a sector (chooser.ts). A
 // slot is a boot partition and a root partition; which one runs stands in the command line of the kernel.
-//
-// The sector, 64 KiB from the beginning of the card: "OSN1", the boot partition that is started, the one that is tried, and how often
-// it is still tried (one byte each). The boot loader counts down before it starts a try, so a try that hangs is not repeated.
 // Errors: NO_SLOTS (not a system with slots), E_UPDATE (the sector cannot be read: the board starts slot A).
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, readSync, realpathSync, writeSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import { OsError } from '../lib/errors'
+import { type Chooser, type Refusal, sectorChooser } from './chooser'
 import { firmwareChooser } from './firmware'
 
 export type SlotName = 'A' | 'B'
@@ -27,19 +25,6 @@ export interface Choice {
   readonly trying?: SlotName
 }
 
-export type Refusal = readonly [message: string, hint: string]
-
-/** What chooses the slot at a start. Slots are numbers of boot partitions. */
-export interface Chooser {
-  refusal(): Refusal | undefined
-  /** `trying` is 0 where the next start is no try */
-  read(): { active: number; trying: number }
-  /** Lets the next start try this one, once. */
-  tryOnce(trying: number): void
-  /** Makes `active` the one that every start takes; `other` is the other one. */
-  activate(active: number, other: number): void
-}
-
 export interface Slots {
   readonly running: Slot
   readonly other: Slot
@@ -56,10 +41,6 @@ export interface Slots {
   activate(slot: SlotName): void
 }
 
-const PLACE = 64 * 1024
-const SECTOR = 512
-const MAGIC = 'OSN1'
-
 const words = (line: string): Map<string, string> =>
   new Map(
     line
@@ -72,42 +53,6 @@ const words = (line: string): Map<string, string> =>
 /** The disk that the partition `device` is on. */
 const diskOf = (device: string): string =>
   `/dev/${basename(dirname(realpathSync(`/sys/class/block/${basename(realpathSync(device))}`)))}`
-
-/** The choice in the sector of the card `disk`. */
-function sectorChooser(first: number, disk: string): Chooser {
-  function write(active: number, trying: number, tries: number): void {
-    const sector = Buffer.alloc(SECTOR)
-    sector.write(MAGIC, 'latin1')
-    sector.set([active, trying, tries], MAGIC.length)
-    const fd = openSync(disk, 'r+')
-    try {
-      writeSync(fd, sector, 0, SECTOR, PLACE)
-      fsyncSync(fd)
-    } finally {
-      closeSync(fd)
-    }
-  }
-
-  function read(): { active: number; trying: number } {
-    const sector = Buffer.alloc(SECTOR)
-    const fd = openSync(disk, 'r')
-    try {
-      readSync(fd, sector, 0, SECTOR, PLACE)
-    } finally {
-      closeSync(fd)
-    }
-    if (sector.toString('latin1', 0, MAGIC.length) !== MAGIC) return { active: first, trying: 0 }
-    const [active, trying, tries] = sector.subarray(MAGIC.length)
-    return { active: active!, trying: tries! > 0 ? trying! : 0 }
-  }
-
-  return {
-    refusal: () => undefined,
-    read,
-    tryOnce: trying => write(read().active, trying, 1),
-    activate: active => write(active, 0, 0),
-  }
-}
 
 /** The slots of this system. `commandLine`, `devices` (where partitions have names), `disk`, `firmware`: tests. Throws NO_SLOTS. */
 export function openSlots(

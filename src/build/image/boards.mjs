@@ -71,7 +71,7 @@ disable_splash=1
 
 /**
  * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the last is the main one; `chooser`: what
- * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/slots.ts; `options`: more of the kernel's
+ * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/chooser.ts; `options`: more of the kernel's
  * command line; `config` and `boot`: config.txt and more files of a boot partition; `startConfig` and `start`: the same of the start
  * partition; `addresses`: where U-Boot loads what (boot.cmd); `chip`: whose overlays go beside the kernel that the firmware starts;
  * `overlays`: those that are switched on where --overlays does not say; `tag`: of Raspberry Pi Imager for the board.

@@ -1,4 +1,4 @@
-# U-Boot: starts the slot that the sector at 64 KiB of the card names (src/update/slots.ts). A try is counted down before it starts, so
+# U-Boot: starts the slot that the sector at 64 KiB of the card names (src/update/chooser.ts). A try is counted down before it starts, so
 # one that hangs or panics is not repeated. Where the sector cannot be read, slot A starts. The image puts the addresses of its board
 # before this script (src/build/image/boards.mjs): kernel, unpack (where it is unpacked first), ramdisk, and fdt
 # where the device tree has to be moved.
