@@ -57,7 +57,7 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
   const login = await until('the login file', loginFile)
   assert.match(login, new RegExp(token))
   assert.equal((await board.ask('/api/login', { post: { token } })).status, 200)
-  await until('the login file to go', () => loginFile() === null)
+  await until('the login file to go', () => loginFile() === null, BOOT_MS)
   kept = await until('a reading', async () => {
     const { text: packets } = await board.ask('/api/data/packets?limit=1', { token })
     return /"packet_uuid":\s*"([^"]+)"/.exec(packets)?.[1]
