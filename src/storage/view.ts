@@ -236,10 +236,6 @@ export class SqlView {
     })
   }
 
-  close(): void {
-    this.#db.close()
-  }
-
   #page(what: What, filter: Filter, limit: number, offset: number) {
     return this.#whole(() => {
       const pieces = [...this.#openPiece(what, filter), ...(this.#sealed?.pieces(what, filter) ?? [])]

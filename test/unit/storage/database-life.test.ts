@@ -90,6 +90,15 @@ test('pause ends when the worker has ended', async t => {
   await Worker.prototype.terminate.call(end.mock.calls[0]!.this as Worker)
 })
 
+test('100 devices are asked for where nobody says how many', async () => {
+  const echo = `if (type === 'question') port.postMessage({ type: 'answer', id, answer: message.question, ...state })`
+  const { db } = await opened(1, { program: worker(`${echo}\nif (type === 'batch') ${takes}`) })
+  await db.connect()
+  assert.deepEqual(await db.queryDevices(), { name: 'devices', limit: 100, offset: 0 })
+  assert.deepEqual(await db.queryDevices(501, 7), { name: 'devices', limit: 500, offset: 7 })
+  await db.close()
+})
+
 test('a question that waits for a view is answered when the view is closed', async () => {
   const { db } = await opened(1, { program: worker('') })
   await db.connect()
@@ -136,6 +145,23 @@ test('a view that cannot start tries again after half a second, later within hal
   const rounded = pauses.map(ms => Math.round(ms / 100) * 100)
   assert.equal(rounded[0], 500)
   assert.equal(Math.max(...rounded), 30_000)
+})
+
+test('a worker that was up for more than a minute is started again as soon as one that dies for the first time', async () => {
+  const clock = new ManualClock()
+  const pauses: unknown[] = []
+  const warn = (text: string): void => void pauses.push(/again in (\d+) ms/.exec(text)![1])
+  const backoff = new Backoff({ minMs: 8, maxMs: 64, random: () => 0.999_999 })
+  const program = worker(`if (type === 'question') process.exit(3)\nif (type === 'batch') ${takes}`)
+  const { db } = await opened(1, { clock, logger: { ...silentLogger, warn }, backoff, program })
+  await db.connect()
+  for (let k = 0; k < 4; k++) {
+    await until(() => db.status().state === 'up')
+    clock.advance(61_000)
+    await assert.rejects(db.queryPackets(), { code: 'DB_UNAVAILABLE' })
+  }
+  await db.close()
+  assert.deepEqual(pauses, ['8', '8', '8', '8'])
 })
 
 test('no timer of a view that rests or is down keeps the process alive', async t => {

@@ -157,7 +157,6 @@ test('times that move: in sealed windows, in the open one, for a reader, and whe
       { folder: new WindowFolder(limits), open: openSql },
     )
     trace.say('a new view, before it is fed', fresh.counts)
-    fresh.close()
     trace.say(
       'summaries',
       folder.sealed.map(({ summary }) => [summary.unsynced, summary.corrected, summary.moved]),
@@ -169,7 +168,6 @@ test('times that move: in sealed windows, in the open one, for a reader, and whe
       reader.retain(1e9, Date.now())
       say('another process', reader)
       trace.say('operations', files.operations - before)
-      reader.close()
     }
     if (why === 'a full disk')
       files.gate = operation => {
@@ -188,7 +186,6 @@ test('times that move: in sealed windows, in the open one, for a reader, and whe
     // a packet that came before under its old time is still the same one
     view.apply([factRecord(3).fact, factRecord(26).fact].map((fact, k) => ({ ...factRecord(50 + k), fact: fact! })))
     say('again')
-    view.close()
   }
 })
 
@@ -221,7 +218,6 @@ test('clock records that wait are forgotten where other records begin', () => {
   view.apply(Array.from({ length: 10 }, (_, k) => factRecord(k + 2000)))
   view.apply([clockRecord(2010, 60_000)])
   say('another clock record')
-  view.close()
 })
 
 test('a window that cannot be written is tried again after a thousand facts, and what is over leaves', () => {
@@ -252,7 +248,6 @@ test('a window that cannot be written is tried again after a thousand facts, and
     outcome(() => view.apply([factRecord(3101), broken as never])),
   )
   trace.say('the same', JSON.stringify(state) === JSON.stringify([view.counts, view.packets().total]))
-  view.close()
 })
 
 test('a view without windows lets its oldest hundredth go where it is too large, and what is over where it has too many', () => {
@@ -274,7 +269,6 @@ test('a view without windows lets its oldest hundredth go where it is too large,
     view.seal(9)
     view.begin(5, ['none'])
     trace.say('end', [view.counts, view.devices(3), view.packets({ limit: 2 }).total])
-    view.close()
   }
 })
 
@@ -308,7 +302,6 @@ test('a rare sensor is found by its rows, a common one by time; both give the sa
         asked.splice(0),
       ])
     }
-  view.close()
 })
 
 test('the history of a window that lies in the range and in one bucket is known without its rows', () => {
@@ -334,7 +327,6 @@ test('the history of a window that lies in the range and in one bucket is known 
       found.buckets.map(b => [b.t - T0, b.count, b.min, b.mean, b.max]),
     ])
   }
-  view.close()
 })
 
 test('windows whose times meet in one second are one list: by time, then place in the packet, then the newest record', () => {
@@ -358,13 +350,11 @@ test('windows whose times meet in one second are one list: by time, then place i
     const { packets } = view.packets({ limit, offset: Math.floor(offset / 2) })
     trace.say(`packets ${offset}`, packets.map(p => p.created_at - T0).join(' '))
   }
-  view.close()
 })
 
 test('a history of nothing, and queries that are no numbers', () => {
   const { view } = openView()
   trace.say('nothing', view.history({ device_id: 'a', sensor_id: 'b' }))
-  view.close()
   for (const key of ['since', 'until', 'limit', 'offset', 'buckets'])
     for (const value of [Number.NaN, null, 1.5, '1']) {
       const checked = outcome(() => checkQuery({ [key]: value }))

@@ -57,7 +57,6 @@ test('views of every bound answer and write as written down', () => {
     const written = folder.sealed.map(({ name, size, summary }) => [name, size, summary])
     const bytes = files.list(DIR).map(name => digest(0, files.read(`${DIR}/${name}`)))
     trace.say('files', [files.operations, files.syncs, loads(), databases(), bytes, of(written)])
-    view.close()
     const names = files.list(DIR).sort()
     if (names.length > 1) files.truncate(`${DIR}/${names[1]}`, files.size(`${DIR}/${names[1]}`) - 9)
     for (const readOnly of [true, false]) {
@@ -66,7 +65,6 @@ test('views of every bound answer and write as written down', () => {
       trace.say('again', [view.counts, folder.lastSeq, folder.bytes, files.list(DIR).length])
       ask(view, uuids, 6)
       trace.say('loaded', [loads(), databases()])
-      view.close()
     }
   }
 })
@@ -113,7 +111,6 @@ test('exports hold what windows and log hold, with its times, as written down', 
       if (record.seq % 100 === 0) trace.say('view', [view.counts, of(view.devices())])
     }
     files.gate = () => undefined
-    view.close()
   }
   let databases = 0
   const openCounted = (bytes?: Uint8Array) => {
@@ -180,7 +177,6 @@ test('exports hold what windows and log hold, with its times, as written down', 
   const foreign = openView(other, { maxPackets: 90 })
   foreign.view.begin(1543)
   foreign.view.apply(randomLog(3, 100).map(record => ({ ...record, seq: record.seq + 1542 })))
-  foreign.view.close()
   const [name] = other.list(DIR)
   files.remove(`${DIR}/${names.at(-2)}`)
   files.files.set(`${DIR}/${name}`, other.files.get(`${DIR}/${name}`)!)
