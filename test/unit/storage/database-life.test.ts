@@ -64,8 +64,6 @@ test('two batches are under way, and the lag falls with each that the worker too
     return reader
   })
   await db.connect()
-  await until(() => fills > 0)
-  assert.equal(fills, 2)
   await until(() => db.lagRecords() < 9000)
   assert.equal(fills, 3)
   assert.ok(db.lagRecords() > 1000, `${db.lagRecords()}`)
