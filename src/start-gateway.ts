@@ -233,10 +233,11 @@ async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: Gatewa
     overrides.lan ? [lanAddress()].filter(name => name !== undefined) : undefined
   const { host: webHost, port: webPort } = config.config.RESOURCES.service_plugins.web_user
   const tls = () => web.webTls(config, text => logger.warn(text), { lan: lan() })
+  const redirectPort = () => config.get<number>('web_user.redirect_port')
   const service = new GatewayWeb({
     host: (role === 'run' ? overrides.host : undefined) ?? webHost,
     port: overrides.webPort ?? webPort,
-    make: (host, port) => new web.WebServer(page, { host, port, tls }),
+    make: (host, port) => new web.WebServer(page, { host, port, tls, redirectPort }),
     users,
   })
   const plugins = makePlugins({

@@ -1,19 +1,6 @@
-// The build (D1), and what build.mjs runs: what its options mean is said there.
-import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
-import { dirname, join, relative, sep } from 'node:path'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { buildAddon, buildAddons, installAddons } from '../../drivers/native/build.mjs'
@@ -27,6 +14,7 @@ import { makeImage } from './image/index.mjs'
 import { install } from './install.mjs'
 import { writeManual } from './man.mjs'
 import { selfTestFile } from './self-test.mjs'
+import { emitTypes } from './types.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 const flags = new Set(process.argv.slice(2))
@@ -219,7 +207,8 @@ async function bundle({ tests = false, types = true } = {}) {
   const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
   const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
   const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
-  const typed = types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes()
+  const typed =
+    types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes(root)
   const bare = { ...common, plugins: [...common.plugins, counted] }
   await esbuild.build({
     ...bare,
@@ -326,33 +315,6 @@ const pageText = {
       loader: 'text',
     }))
   },
-}
-
-/** The type files name one package, which is inside the bundle: its types go beside them, so that users need no package. */
-function inlineValibotTypes(dir) {
-  copyFileSync(join(root, 'node_modules/valibot/dist/index.d.cts'), join(dir, 'valibot.d.ts'))
-  for (const name of readdirSync(dir, { recursive: true })) {
-    const file = join(dir, name)
-    if (!name.endsWith('.d.ts') || name === 'valibot.d.ts') continue
-    const text = readFileSync(file, 'utf8')
-    const to = `${'../'.repeat(name.split(sep).length - 1)}valibot`
-    if (/['"]valibot['"]/.test(text)) writeFileSync(file, text.replaceAll(/(['"])valibot['"]/g, `$1${to}$1`))
-  }
-}
-
-/** Beside the rest of the build, which has one processor. */
-async function emitTypes() {
-  const tsc = spawn(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], {
-    cwd: root,
-    stdio: ['ignore', 2, 2],
-  })
-  const [status] = await once(tsc, 'close')
-  if (status !== 0) {
-    console.error('E_TYPES: the type files could not be made; run `npm run check` for the errors.')
-    process.exit(1)
-  }
-  inlineValibotTypes(join(root, 'dist/types'))
-  writeFileSync(join(root, 'dist/os-node.d.ts'), "export * from './types/src/index'\n")
 }
 
 /** Rewrites the tables that are made from packages and committed. */

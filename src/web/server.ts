@@ -24,6 +24,7 @@ import { Guard } from './guard'
 import { listen, MAX_HEADER_BYTES, parserError } from './listen'
 import { TokenGate } from './login-throttle'
 import { parseQuery } from './query'
+import { startRedirect } from './redirect'
 import { type Call, matched, type Route, type ServiceFacts, Text } from './route'
 import { ROUTES } from './routes'
 import { Sessions } from './sessions'
@@ -48,13 +49,20 @@ export interface WebServerOptions {
   routes?: readonly Route[]
   /** what to encrypt with, asked for at each start; null: nothing */
   tls?: () => Pair | null
+  /** port that answers /health unencrypted and sends everything else to the encrypted page, asked for at each start; 0: none */
+  redirectPort?: () => number
 }
 
 export class WebServer {
   readonly #context: WebContext
   readonly #options: Required<WebServerOptions>
   /** from start to stop; `since`: clock.mono() */
-  #life: { readonly server: Server; readonly connections: Connections; readonly since: number } | null = null
+  #life: {
+    readonly server: Server
+    readonly connections: Connections
+    readonly since: number
+    endRedirect?: () => void
+  } | null = null
   readonly #turns = new SerialQueue()
   #encrypted = false
   /** set in whatever a request has begun */
@@ -77,6 +85,7 @@ export class WebServer {
       clock: systemClock,
       routes: ROUTES,
       tls: () => null,
+      redirectPort: () => 0,
       ...options,
     }
   }
@@ -171,18 +180,42 @@ export class WebServer {
     server.on('connect', (_, socket) => refuseRaw(socket, new OsError('METHOD_NOT_ALLOWED', 'method not allowed')))
     const connections = new Connections({ limit: maxConnections, stallMs })
     connections.watch(server)
-    const handle = this.#build(server)
+    const { handle, guard, fail } = this.#build(server)
     server.on('request', (req, res) => connections.enter(req, res, () => handle(req, res)))
-    await listen(server, host === 'localhost' ? '127.0.0.1' : host, port)
+    const address = host === 'localhost' ? '127.0.0.1' : host
+    await listen(server, address, port)
     server.on('error', error => this.#context.logger.error(`web server: ${asOsError(error).message}`))
     this.#life = { server, connections, since: clock.mono() }
     this.#context.logger.info(`web page on ${this.url}`)
+    const plainPort = pair ? this.#options.redirectPort() : 0
+    if (plainPort === 0) return
+    const check = (req: IncomingMessage, res: ServerResponse): void => {
+      guard.headers(res)
+      guard.check(req)
+    }
+    const parts = {
+      host: address,
+      port: plainPort,
+      pagePort: this.port,
+      settings,
+      stallMs,
+      check,
+      health: handle,
+      fail,
+    }
+    try {
+      this.#life.endRedirect = await startRedirect(parts)
+    } catch (thrown) {
+      // the page itself works
+      this.#context.logger.warn(`no redirect to the page: ${asOsError(thrown).message}`)
+    }
   }
 
   async #stop(requested: boolean): Promise<void> {
     if (!this.#life) return
-    const { server, connections } = this.#life
+    const { server, connections, endRedirect } = this.#life
     this.#life = null
+    endRedirect?.()
     const closed = new Promise<void>(resolve => {
       server.close(() => resolve())
     })
@@ -194,7 +227,7 @@ export class WebServer {
   }
 
   /** The listener for one run of the server: guard, then Polka's router over the table. */
-  #build(server: Server): (req: IncomingMessage, res: ServerResponse) => void {
+  #build(server: Server) {
     const { host, allowedHosts, routes, clock } = this.#options
     const { logger } = this.#context
     const guard = new Guard({ host, allowedHosts: [...allowedHosts, ...(this.#context.hosts?.() ?? [])] })
@@ -220,7 +253,7 @@ export class WebServer {
       // every other method of a known path: HEAD, OPTIONS, and 405 after the token
       app.add('*', path, serve(path))
     }
-    return (req, res) => {
+    const handle = (req: IncomingMessage, res: ServerResponse): void => {
       res.once('finish', () => this.#count(res.statusCode))
       try {
         guard.headers(res)
@@ -231,6 +264,7 @@ export class WebServer {
         fail(req, res, thrown)
       }
     }
+    return { handle, guard, fail }
   }
 
   async #serve(pattern: string, access: Access, req: polka.Request, res: ServerResponse): Promise<void> {

@@ -1,7 +1,7 @@
 // A card of the image for the emulated board, and the board itself: qemu with U-Boot, which reads the card as on a real board.
 import { execFile, execFileSync, spawn } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
+import { createServer, get, type Server } from 'node:http'
 import { request } from 'node:https'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -44,6 +44,7 @@ export class Board {
   readonly #ssh = join(this.place, 'id')
   #image = ''
   #port = 0
+  #plainPort = 0
   #sshPort = 0
 
   /** Makes the image, and a card as a person has it: larger than the image, with an os-node.conf of theirs. `trial`: see makeImage. */
@@ -54,6 +55,7 @@ export class Board {
     const what = { board: 'qemu-virt', version: '1.2.3', builtAt: BUILT_AT, quick: true, out: this.place }
     this.#image = makeImage(root, { ...what, sign: this.#key, trial, say: () => {} })
     this.#port = await freePort()
+    this.#plainPort = await freePort()
     this.#sshPort = await freePort()
     copyFileSync(this.#image, this.card)
     truncateSync(this.card, 1024 * MIB)
@@ -75,8 +77,12 @@ export class Board {
   power(): Power {
     const machine = ['-M', 'virt', '-cpu', 'cortex-a72', '-smp', '2', '-m', '512', '-nographic', '-bios', UBOOT]
     const disk = ['-drive', `file=${this.card},format=raw,if=none,id=card,discard=unmap`]
-    const ports = `hostfwd=tcp:127.0.0.1:${this.#port}-:443,hostfwd=tcp:127.0.0.1:${this.#sshPort}-:22`
-    const network = ['-netdev', `user,id=n,${ports}`, '-device', 'virtio-net-pci,netdev=n,romfile=']
+    const ports = [
+      [this.#port, 443],
+      [this.#plainPort, 80],
+      [this.#sshPort, 22],
+    ].map(([here, there]) => `hostfwd=tcp:127.0.0.1:${here}-:${there}`)
+    const network = ['-netdev', `user,id=n,${ports.join()}`, '-device', 'virtio-net-pci,netdev=n,romfile=']
     const child = spawn(
       'qemu-system-aarch64',
       [...machine, ...disk, '-device', 'virtio-blk-pci,drive=card', ...network, '-device', 'i6300esb'],
@@ -119,6 +125,18 @@ export class Board {
       })
       asked.once('error', reject).once('timeout', () => asked.destroy(new Error('no answer in 60 s')))
       asked.end(post && JSON.stringify(post))
+    })
+  }
+
+  /** Where the plain port of the board sends `path`; null: it answers 200. */
+  redirected(path: string): Promise<string | null> {
+    return new Promise((resolve, reject) => {
+      const place = { host: '127.0.0.1', port: this.#plainPort, path, headers: { host: 'greenhouse-1.local' } }
+      get(place, res => {
+        res.resume()
+        if (res.statusCode === 200 || res.headers.location) resolve(res.headers.location ?? null)
+        else reject(new Error(`HTTP ${res.statusCode}`))
+      }).once('error', reject)
     })
   }
 

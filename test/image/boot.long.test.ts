@@ -54,6 +54,8 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
   assert.match(text.toUpperCase(), new RegExp(answer.fingerprint))
   deviceId = deviceIdOf(answer.text)
   assert.equal((await board.ask('/')).status, 200)
+  assert.equal(await board.redirected('/health'), null)
+  assert.equal(await board.redirected('/api/x'), 'https://greenhouse-1.local/api/x')
   const login = await until('the login file', loginFile)
   assert.match(login, new RegExp(token))
   assert.equal((await board.ask('/api/login', { post: { token } })).status, 200)

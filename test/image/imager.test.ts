@@ -1,13 +1,13 @@
 // Raspberry Pi Imager: the files that it reads beside an image, and what the board makes of the files that it writes. The folders
 // imager/1.9 and imager/2.0 have what these versions write for one set of answers.
-// Needs: linux
+// Needs: linux rigtools
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
+import { runOnBusybox } from '../lib/busybox'
 import { root, tempDir } from '../lib/gateway'
 
 const SCRIPTS = join(root, 'src/build/image/root/usr/lib/os-node')
@@ -30,8 +30,8 @@ function boot(files: string | Record<string, string>, start = tempDir()): Read {
   if (!existsSync(join(start, 'os-node.conf'))) writeFileSync(join(start, 'os-node.conf'), shipped)
   if (typeof files === 'string') cpSync(files, start, { recursive: true })
   else for (const [name, text] of Object.entries(files)) writeFileSync(join(start, name), text)
-  execFileSync('sh', [join(SCRIPTS, 'imager'), start, run], { stdio: 'pipe' })
-  execFileSync('sh', [join(SCRIPTS, 'setup'), join(start, 'os-node.conf'), run])
+  runOnBusybox(join(SCRIPTS, 'imager'), start, run)
+  runOnBusybox(join(SCRIPTS, 'setup'), join(start, 'os-node.conf'), run)
   const conf = readFileSync(join(start, 'os-node.conf'), 'utf8')
   assert.ok(conf.startsWith(shipped), 'what a person wrote stays')
   return {

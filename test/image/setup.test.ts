@@ -1,10 +1,10 @@
 // os-node.conf on the start partition, as the image reads it at every boot: what each line becomes, and what a bad line says.
-// Needs: linux
+// Needs: linux rigtools
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { runOnBusybox } from '../lib/busybox'
 import { root, tempDir } from '../lib/gateway'
 
 const SETUP = join(root, 'src/build/image/root/usr/lib/os-node/setup')
@@ -13,7 +13,7 @@ const SETUP = join(root, 'src/build/image/root/usr/lib/os-node/setup')
 function setUp(text: string | null): (name: string) => string | null {
   const dir = tempDir()
   if (text !== null) writeFileSync(join(dir, 'os-node.conf'), text)
-  execFileSync('sh', [SETUP, join(dir, 'os-node.conf'), dir])
+  runOnBusybox(SETUP, join(dir, 'os-node.conf'), dir)
   return name => (existsSync(join(dir, name)) ? readFileSync(join(dir, name), 'utf8') : null)
 }
 
@@ -92,7 +92,7 @@ test('a Wi-Fi password that cannot be used leaves Wi-Fi off; what holds secrets 
   assert.equal(setUp('wifi_ssid=Home\nwifi_password=short\n')('os-node-wifi.conf'), null)
   const dir = tempDir()
   writeFileSync(join(dir, 'c'), 'wifi_ssid=Home\nwifi_password=long enough\nssh_key=ssh-ed25519 AAAA x\n')
-  execFileSync('sh', [SETUP, join(dir, 'c'), dir])
+  runOnBusybox(SETUP, join(dir, 'c'), dir)
   for (const name of ['os-node-wifi.conf', 'ssh/authorized_keys'])
     assert.equal(statSync(join(dir, name)).mode & 0o777, 0o600, name)
 })

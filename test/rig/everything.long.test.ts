@@ -294,7 +294,7 @@ inTheRig(
         t.diagnostic(`${first}: ${found.length} of ${runs(all).length} states of the device were read`)
         // not more than it was read, where the machine is so busy that turns are left out
         const most = Math.min(runs(all).length, values(first, k).length)
-        assert.ok(found.length > 0.5 * most, `${first}: ${found.length} of ${most}`)
+        assert.ok(found.length > 0.25 * most, `${first}: ${found.length} of ${most}`)
       }
       assert.deepEqual(values('U1'), sent.uart, 'the board by UART')
       assert.deepEqual(values('C1'), sent.isotp, 'the board by CAN')

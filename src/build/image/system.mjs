@@ -11,13 +11,14 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   readSync,
   renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { tool } from '../node-runtime.mjs'
 import { layOut } from './packages.mjs'
 
@@ -56,8 +57,8 @@ const PACKAGES = [
 const LEFT_OUT = [
   'boot/*',
   'etc/{pam.d,security,adduser.conf,apparmor.d,apt,cron.d,default,deluser.conf,dhcp,dpkg,init.d,initramfs-tools,kernel,logrotate.d,network,ppp,rc*.d,runit,sv,ucf.conf,ufw,update-motd.d,xdg}',
-  'usr/bin/{apt*,deb-*,debconf*,dpkg*,perl*,dbus-*,gpasswd,chage,chfn,chsh,expiry,passwd,newgrp,sg,systemd-analyze,localedef,kernel-install,deb-systemd-*,ucf*,initctl,mkinitramfs,lsinitramfs,unmkinitramfs,linux-*,sensible-*,select-editor,run0}',
-  'usr/sbin/{agetty,arpd,getty,cfdisk,fdisk,chcpu,ctrlaltdel,delpart,addpart,fsfreeze,fstrim,ldattach,pivot_root,raw,readprofile,resizepart,rtcwake,runuser,sulogin,wipefs,zramctl,add*,dbus-*,user*,group*,gr*,pw*,ch*passwd,newusers,vi*,del*,dpkg*,rdma,tc,dcb,tipc,devlink,bridge,debugfs,e2scrub*,update-*,wpa_action,cryptdisks*}',
+  'usr/bin/{apt*,b2sum,basenc,chcon,chmem,csplit,dir,lscpu,lsipc,lslocks,lslogins,lsns,lsmem,mt-gnu,nstat,numfmt,partx,pinky,pr,ptx,rdma,runcon,rtstat,vdir,dropbearconvert,dbclient,lastlog*,slabtop,ss,systemd-{ask*,cgtop,confext,creds,delta,detect*,firstboot,hwdb,id128,inhibit,mount,path,socket*,stdio*,sysext,tty*,umount,vpick},varlinkctl,watch,deb-*,debconf*,dpkg*,perl*,dbus-*,gpasswd,chage,chfn,chsh,expiry,passwd,newgrp,sg,systemd-analyze,localedef,kernel-install,deb-systemd-*,ucf*,initctl,mkinitramfs,lsinitramfs,unmkinitramfs,linux-*,sensible-*,select-editor,run0}',
+  'usr/sbin/{agetty,badblocks,blkzone,chmem,e2image,e4*,genl,pam*,rtacct,rtmon,shadowconfig,unix_*,vdpa,faillock,mkhomedir*,arpd,getty,cfdisk,fdisk,chcpu,ctrlaltdel,delpart,addpart,fsfreeze,fstrim,ldattach,pivot_root,raw,readprofile,resizepart,rtcwake,runuser,sulogin,wipefs,zramctl,add*,dbus-*,user*,group*,gr*,pw*,ch*passwd,newusers,vi*,del*,dpkg*,rdma,tc,dcb,tipc,devlink,bridge,debugfs,e2scrub*,update-*,wpa_action,cryptdisks*}',
   'usr/lib/{apt,debug,dpkg,dracut,klibc*,u-boot,raspi-firmware,initramfs-tools,linux-image-*,mime,networkd-dispatcher,NetworkManager,ifupdown,pm-utils,runit-helper,lsb,init,kernel,dbus-1.0}',
   'usr/lib/systemd/{boot,user,ntp-units.d,system-environment-generators}',
   'usr/lib/systemd/system/{dbus*,getty*,autovt*,console-getty*,container-getty*,*cryptdisks*,e2scrub*,initrd*,rescue*,emergency.service,ldconfig*,proc-sys-fs-binfmt*,dev-hugepages*,quota*,user*,*ask-password*,chronyd-restricted*,chrony-{dnssrv,wait}*,hwclock*}',
@@ -66,26 +67,43 @@ const LEFT_OUT = [
   'usr/lib/systemd/system/{sysinit,multi-user,graphical,sockets,timers,local-fs}.target.wants/{dbus*,getty*,e2scrub*}',
   'usr/lib/udev/hwdb*',
   'usr/lib/firmware/{brcm/{bcm4329*,bcm43xx*,brcmfmac{432*,433*,4350*,4354*,4356*,4358*,4366*,437*,43569*,43570*,43602*,4339*,43340*,43362*,43143*,4329*,4330*,4334*,4335*,43236*,43242*,43241*},brcmsmac*,*.bin.old},cypress/cyfmac{4339*,43340*,43362*,4354*,4356*,43570*,4373*,54591*,43012*}}',
-  'usr/lib/aarch64-linux-gnu/{gconv,perl*,security,libdb-*,libsemanage*}',
+  'usr/lib/aarch64-linux-gnu/{gconv,krb5,perl*,security,libdb-*,liblastlog2*,libsemanage*}',
   'usr/share/{apport,base-files,base-passwd,bash-completion,bug,debconf,dict,doc,doc-base,fish,info,initramfs-tools,lintian,locale,man,mime,openssh,pam*,perl*,pixmaps,polkit-1,runit,ucf,xml,zoneinfo,zsh}',
   'var/{lib,cache,log,backups}/*',
 ]
 
-/** Folders of the kernel's modules that stay; the others are for servers, desktops and other makers' boards. */
+/** The kernel's modules that stay; the others are for servers, desktops and other makers' boards. */
 const MODULES = [
   'arch/arm64/crypto',
   'crypto',
-  'drivers/{base,block,bluetooth,char,clk/bcm,cpufreq,dma,dma-buf,firmware,gpio,hid,hwmon,i2c,iio,input,leds,mailbox,mfd,misc/eeprom,mmc,mux,nvmem,pinctrl,pps,ptp,pwm,regulator,reset,rtc,spi,staging/vc04_services,thermal,tty,usb,virtio,w1,watchdog}',
+  'drivers/{base,bluetooth,char/hw_random,clk/bcm,cpufreq,dma,dma-buf,firmware,gpio,i2c,iio,leds,mailbox,mfd,misc/eeprom,mux,nvmem,pinctrl,pps,ptp,pwm,regulator,reset,rtc,spi,thermal,tty,virtio,w1,watchdog}',
+  'drivers/block/{loop,virtio_blk,zram}*',
   'drivers/gpu/drm/{*.ko*,display,tiny,vc4,scheduler,solomon,virtio}',
+  'drivers/hid/{hid,hid-cp2112,hid-generic,hid-mcp2221}.ko*',
+  'drivers/hid/usbhid',
+  'drivers/hwmon/*.ko*',
+  'drivers/input/{*.ko*,keyboard/gpio_keys*,misc/rotary*}',
   'drivers/md/{dm-mod,dm-verity,dm-bufio}.ko*',
-  'drivers/net/{*.ko*,can,mdio,phy,usb,pcs}',
-  'drivers/net/ethernet/{broadcom,microchip,wiznet}',
-  'drivers/net/wireless/{broadcom,virtual}',
+  'drivers/mmc/core',
+  'drivers/mmc/host/{bcm2835,cqhci,mmc_spi,of_mmc_spi,sdhci,sdhci-brcmstb,sdhci-iproc,sdhci-pltfm}.ko*',
+  'drivers/net/{*.ko*,can,mdio,usb,pcs}',
+  'drivers/net/ethernet/{adi,broadcom/genet,cadence,microchip/enc*,wiznet}',
+  'drivers/net/phy/{*bcm*,ax88796b*,broadcom*,fixed*,libphy*,mdio*,microchip.ko*,microchip_t1*,phylink*,realtek*,sfp*,smsc*}',
+  'drivers/net/wireless/{broadcom/brcm80211/{brcmfmac,brcmutil},virtual}',
+  'drivers/usb/{*.ko*,class,common,core,dwc2,dwc3,gadget/udc,host,phy,roles,serial,storage}',
   'drivers/video',
   'fs/{ext4,fat,jbd2,mbcache.ko*,nls,squashfs,exfat,autofs,fuse}',
-  'lib',
-  'net/{6lowpan,802,8021q,bluetooth,bridge,can,core,ieee802154,ipv4,ipv6,llc,mac80211,mac802154,netfilter,rfkill,wireless}',
+  'lib/{[!t]*,t[!e]*}',
+  'net/{802,8021q,bluetooth,can,core,mac80211,rfkill,wireless}',
+  'net/ipv4/{*.ko*,netfilter/n*}',
+  'net/ipv6/{*.ko*,netfilter/n*}',
+  'net/netfilter/{nf_*,nfnetlink*,nft_*}',
 ]
+
+const LIBRARIES = 'usr/lib/aarch64-linux-gnu'
+
+/** Libraries that systemd and the C library open by name while they run: nothing is linked with them. */
+const OPENED = /^lib(acl|blkid|bpf|cap|crypt|gcc_s|idn2|kmod|lz4|lzma|mount|nss_\w+|resolv|seccomp|zstd)\.so/
 
 /** Fixed ids: what they own lies on the data partition and stays there over updates. */
 const USERS = ['u os-node 800', 'u _chrony 801 - /var/lib/chrony']
@@ -99,14 +117,33 @@ const matching = (dir, patterns) =>
     .split('\n')
     .filter(path => path && existsSync(join(dir, path)))
 
-/** Only the modules of MODULES stay, with a fresh index. */
+/**
+ * Only the modules of MODULES stay, and those that they need, with a fresh index. They are unpacked: together they pack better than
+ * each alone.
+ */
 function keepModules(tree, release) {
   const folder = join(tree, 'usr/lib/modules', release)
-  const kernel = join(folder, 'kernel')
-  const kept = matching(kernel, MODULES)
-  renameSync(kernel, `${kernel}-all`)
-  for (const path of kept) cpSync(join(`${kernel}-all`, path), join(kernel, path), { recursive: true })
-  rmSync(`${kernel}-all`, { recursive: true })
+  const all = `${folder}/kernel-all`
+  tool('kmod', 'depmod', ['-b', tree, release])
+  const needs = new Map(
+    readFileSync(join(folder, 'modules.dep'), 'utf8')
+      .split('\n')
+      .map(line => line.split(/[: ]+/))
+      .map(([path, ...others]) => [path, others.filter(Boolean)]),
+  )
+  renameSync(join(folder, 'kernel'), all)
+  const kept = new Set()
+  for (const path of matching(all, MODULES)) {
+    const files = lstatSync(join(all, path)).isDirectory()
+      ? readdirSync(join(all, path), { recursive: true }).map(name => join(path, name))
+      : [path]
+    for (const file of files.filter(name => name.includes('.ko')))
+      for (const name of [`kernel/${file}`, ...needs.get(`kernel/${file}`)]) kept.add(name)
+  }
+  for (const path of kept) cpSync(join(folder, path.replace('kernel', 'kernel-all')), join(folder, path))
+  rmSync(all, { recursive: true })
+  const packed = [...kept].filter(path => path.endsWith('.xz'))
+  if (packed.length > 0) tool('xz-utils', 'xz', ['-d', ...packed], { cwd: folder })
   tool('kmod', 'depmod', ['-b', tree, release])
 }
 
@@ -129,6 +166,23 @@ function setUp(tree) {
   writeFileSync(join(etc, 'machine-id'), '')
 }
 
+/** Programs that busybox has too, but which systemd calls with words that only theirs know. */
+const KEPT = ['busybox', 'ip', 'mount', 'umount']
+
+/** busybox stands for each program of usr/bin that it can be: it is there anyway, and small. */
+function useBusybox(tree) {
+  const bin = join(tree, 'usr/bin')
+  const bytes = readFileSync(join(bin, 'busybox'))
+  const from = bytes.indexOf('[\0[[\0')
+  const applets = bytes.toString('latin1', from, bytes.indexOf('\0\0', from)).split('\0')
+  for (const name of applets) {
+    const path = join(bin, name)
+    if (KEPT.includes(name) || !existsSync(path) || lstatSync(path).isSymbolicLink() || !isProgram(path)) continue
+    rmSync(path)
+    symlinkSync('busybox', path)
+  }
+}
+
 /** No program of the image runs as its owner: nothing here needs it. */
 function dropOwnersRights(tree) {
   for (const entry of readdirSync(tree, { withFileTypes: true, recursive: true })) {
@@ -137,19 +191,38 @@ function dropOwnersRights(tree) {
   }
 }
 
-/** Throws E_IMAGE where a program of the system is linked with a library that is not in it. */
-function checkLibraries(tree) {
+/** Removes the libraries that no program is linked with. Throws E_IMAGE where one is linked with a library that is not there. */
+function keepLibraries(tree) {
   const files = readdirSync(tree, { withFileTypes: true, recursive: true })
     .filter(entry => entry.isFile())
     .map(entry => join(entry.parentPath, entry.name))
     .filter(path => (lstatSync(path).mode & 0o111 || /\.so[.\d]*$/.test(path)) && isProgram(path))
   const said = tool('binutils', 'readelf', ['-dW', ...files], { maxBuffer: 2 ** 26 })
-  const there = new Set(readdirSync(tree, { recursive: true }).map(path => basename(path)))
-  const missing = [...said.matchAll(/\(NEEDED\).*\[(.+)\]/g)].map(found => found[1]).filter(name => !there.has(name))
-  if (missing.length > 0)
-    throw new Error(
-      `E_IMAGE: the system lacks libraries: ${[...new Set(missing)].join(', ')}: name their package in PACKAGES`,
-    )
+  const needs = new Map(
+    said
+      .split(/^File: /m)
+      .slice(1)
+      .map(part => [
+        part.slice(0, part.indexOf('\n')),
+        [...part.matchAll(/\(NEEDED\).*\[(.+)\]/g)].map(found => found[1]),
+      ]),
+  )
+  const folder = join(tree, LIBRARIES)
+  const used = new Set()
+  const use = name => {
+    if (used.has(name)) return
+    used.add(name)
+    const path = join(folder, name)
+    if (!existsSync(path)) {
+      if (!['usr/lib', `${LIBRARIES}/systemd`].some(other => existsSync(join(tree, other, name))))
+        throw new Error(`E_IMAGE: the system lacks the library ${name}: name its package in PACKAGES`)
+    } else if (lstatSync(path).isSymbolicLink()) use(basename(readlinkSync(path)))
+    else needs.get(path)?.forEach(use)
+  }
+  const names = readdirSync(folder).filter(name => /\.so[.\d]*$/.test(name))
+  for (const name of names) if (OPENED.test(name)) use(name)
+  for (const [path, others] of needs) if (dirname(path) !== folder) others.forEach(use)
+  for (const name of names) if (!used.has(name)) rmSync(join(folder, name))
 }
 
 function isProgram(path) {
@@ -182,7 +255,7 @@ const UNITS = [
 function boardConfig(path) {
   const config = JSON.parse(readFileSync(path, 'utf8'))
   Object.assign(config.RESOURCES.service_plugins.web_user, { host: '0.0.0.0', port: 443 })
-  config.web_user.tls = 'self_signed'
+  Object.assign(config.web_user, { tls: 'self_signed', redirect_port: 80 })
   writeFileSync(path, `${JSON.stringify(config, null, 2)}\n`)
 }
 
@@ -194,6 +267,7 @@ export function makeSystem(root, tree, { deb, keys, trial, say }) {
   setUp(tree)
   for (const path of matching(tree, LEFT_OUT)) rmSync(join(tree, path), { recursive: true, force: true })
   keepModules(tree, release)
+  useBusybox(tree)
   dropOwnersRights(tree)
   tool('dpkg', 'dpkg-deb', ['-x', deb, tree])
   const own = join(tree, 'usr/share/os-node/etc')
@@ -219,6 +293,6 @@ export function makeSystem(root, tree, { deb, keys, trial, say }) {
   symlinkSync('../run/systemd/resolve/stub-resolv.conf', join(tree, 'etc/resolv.conf'))
   tool('systemd', 'systemctl', [`--root=${tree}`, 'enable', ...UNITS])
   tool('systemd', 'systemctl', [`--root=${tree}`, 'set-default', 'multi-user.target'])
-  checkLibraries(tree)
+  keepLibraries(tree)
   return { base, release }
 }

@@ -37,6 +37,7 @@ export const webEntries = {
       ),
       'off',
     ),
+    redirect_port: port(0, 'port that answers /health and sends all else to the encrypted page; 0: none', atStart),
     allowed_hosts: list(v.string(), 'more names this gateway is opened by, against DNS rebinding', atStart),
     session_idle_seconds: int(1800, 'a login ends when it is not used for so long', { min: 60, max: 86_400 }),
     session_max_seconds: int(43_200, 'a login ends after so long', { min: 300, max: 2_592_000 }),

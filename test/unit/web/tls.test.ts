@@ -1,8 +1,11 @@
 // The HTTP service encrypted (web_user.tls): with a certificate of its own, and with files somebody names.
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
 import https from 'node:https'
+import { type AddressInfo, createServer } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -112,6 +115,80 @@ test('self_signed: the server speaks TLS only, to names it has, and its token is
   await assert.rejects(get(server.port, cert, '/health', 'evil.example'), /altnames|Hostname/)
   await assert.rejects(fetch(`http://127.0.0.1:${server.port}/health`), { message: 'fetch failed' })
   assert.equal((await get(server.port, cert, '/health')).status, 200)
+})
+
+/** An answer of the plain port, not followed. */
+const plain = (port: number, path: string, more: http.RequestOptions = {}) =>
+  new Promise<{ status: number; location: string | undefined; text: string }>((resolve, reject) => {
+    http
+      .request({ host: '127.0.0.1', port, path, agent: false, ...more }, response => {
+        let text = ''
+        response.on('data', chunk => {
+          text += chunk
+        })
+        response.on('end', () =>
+          resolve({ status: response.statusCode!, location: response.headers.location, text: text.slice(0, 60) }),
+        )
+      })
+      .on('connect', ({ statusCode }, socket) => {
+        socket.destroy()
+        resolve({ status: statusCode!, location: undefined, text: '' })
+      })
+      .on('error', reject)
+      .end()
+  })
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
+
+test('the plain port answers /health and sends everything else to the encrypted page, under the names of the page only', async t => {
+  const config = store(t, 'self_signed')
+  const redirect = await freePort()
+  const context = fakeContext()
+  const said = (): string[] => context.lines.filter(line => /redirect/.test(line))
+  const make = (redirectPort: number, tls = () => webTls(config)) =>
+    new WebServer(context, { host: '127.0.0.1', port: 0, tls, redirectPort: () => redirectPort })
+  const server = make(redirect)
+  await server.start()
+  t.after(() => server.stop())
+  const to = `https://127.0.0.1:${server.port}`
+  assert.deepEqual(await plain(redirect, '/health'), {
+    status: 200,
+    location: undefined,
+    text: '{"ok":true,"service":"web_user"}',
+  })
+  for (const [path, more] of [
+    ['/', {}],
+    ['/api/config?x=1', { headers: { 'X-Admin-Token': TOKEN } }],
+    ['/healthy', {}],
+    ['/api/users', { method: 'POST' }],
+  ] as const)
+    assert.deepEqual(await plain(redirect, path, more), { status: 308, location: `${to}${path}`, text: '' }, path)
+  const strange = await plain(redirect, '/', { headers: { Host: 'evil.example' } })
+  assert.deepEqual([strange.status, strange.location], [403, undefined])
+  assert.match(strange.text, /host name is not allowed/)
+  assert.equal((await plain(redirect, '/health', { headers: { Host: 'evil.example' } })).status, 403)
+  assert.equal((await plain(redirect, 'http://evil.example/')).status, 400)
+  assert.equal((await plain(redirect, 'evil.example:443', { method: 'CONNECT' })).status, 405)
+  assert.deepEqual(said(), [])
+  // a port in use costs the redirect only
+  const second = make(redirect)
+  await second.start()
+  t.after(() => second.stop())
+  assert.match(said().join(), /^warn no redirect to the page: port \d+ on 127\.0\.0\.1 is in use/)
+  assert.equal((await get(second.port, webTls(config)!.cert, '/health')).status, 200)
+  await server.stop()
+  await assert.rejects(plain(redirect, '/health'), { code: 'ECONNREFUSED' })
+  // a page that is not encrypted needs none
+  const open = make(redirect, () => null as never)
+  await open.start()
+  t.after(() => open.stop())
+  await assert.rejects(plain(redirect, '/health'), { code: 'ECONNREFUSED' })
 })
 
 test('idle connections beyond the limit give way under TLS too, a busy one stays', async t => {

@@ -1,0 +1,33 @@
+// The type files beside the bundle (dist/os-node.d.ts), made by TypeScript.
+// What fails: types that do not fit (E_TYPES), which end the build.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, sep } from 'node:path'
+
+/** The type files name one package, which is inside the bundle: its types go beside them, so that users need no package. */
+function inlineValibotTypes(root, dir) {
+  copyFileSync(join(root, 'node_modules/valibot/dist/index.d.cts'), join(dir, 'valibot.d.ts'))
+  for (const name of readdirSync(dir, { recursive: true })) {
+    const file = join(dir, name)
+    if (!name.endsWith('.d.ts') || name === 'valibot.d.ts') continue
+    const text = readFileSync(file, 'utf8')
+    const to = `${'../'.repeat(name.split(sep).length - 1)}valibot`
+    if (/['"]valibot['"]/.test(text)) writeFileSync(file, text.replaceAll(/(['"])valibot['"]/g, `$1${to}$1`))
+  }
+}
+
+/** Makes them beside the rest of the build, which has one processor. */
+export async function emitTypes(root) {
+  const tsc = spawn(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  })
+  const [status] = await once(tsc, 'close')
+  if (status !== 0) {
+    console.error('E_TYPES: the type files could not be made; run `npm run check` for the errors.')
+    process.exit(1)
+  }
+  inlineValibotTypes(root, join(root, 'dist/types'))
+  writeFileSync(join(root, 'dist/os-node.d.ts'), "export * from './types/src/index'\n")
+}
