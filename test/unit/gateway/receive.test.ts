@@ -248,6 +248,51 @@ test('a FULL that is known already still teaches its template', () => {
   assert.deepEqual(kept, [fact(2, 2)])
 })
 
+test('a template of before an unclean stop: what it decodes is kept and marked, its FULL asked for, and known when it comes again', async () => {
+  const receiver = new Receiver({ units })
+  const { receive, kept, links, replies, from, commit } = wall({ receiver })
+  const sender = new UplinkEncoder({ aid: 9, units, diffBase: 'last', clock: new ManualClock() })
+  const full = sender.encode(fact(0, 1)).bytes.slice()
+  const diff = sender.encode(fact(1, 2)).bytes.slice()
+  receiver.replay(full, 9)
+  receiver.rebuild(9)
+  const settled: boolean[] = []
+  const origin = { ...from('a:1'), settle: (taken: boolean) => void settled.push(taken) }
+  receive.packet(diff, origin)
+  assert.deepEqual(
+    kept[0]?.sensors.map(({ value }) => value),
+    [2],
+    'only what it carries',
+  )
+  assert.deepEqual([kept.length, receive.counters.template_rebuilt, links[0]?.template_rebuilt], [1, 1, true])
+  assert.match(replies[0]!.subarray(3).toString(), /^NEED_FULL;9;1;1710000000001;/)
+  await commit()
+  receive.packet(diff, origin)
+  await commit()
+  assert.deepEqual([receive.counters.duplicates, receive.counters.template_rebuilt, replies.length], [1, 1, 1])
+  assert.deepEqual(settled, [true, true])
+  receive.packet(full, from('a:1'))
+  assert.equal(kept.length, 2)
+  assert.ok(!('template_rebuilt' in links[1]!))
+})
+
+test('the signal of a packet is kept where the medium has one', () => {
+  const { receive, links, from } = wall()
+  const full = (k: number): Uint8Array => new UplinkEncoder({ aid: 9, units }).encode(fact(k, k), { full: true }).bytes
+  receive.packet(full(1), { ...from('a:1'), rssi: -97, snr: -7.25 })
+  receive.packet(full(2), { ...from('a:1'), rssi: 0, snr: 0 })
+  receive.packet(full(3), from('a:1'))
+  assert.deepEqual(
+    links.map(({ rssi, snr }) => [rssi, snr]),
+    [
+      [-97, -7.25],
+      [0, 0],
+      [undefined, undefined],
+    ],
+  )
+  assert.ok(!('rssi' in links[2]!) && !('snr' in links[2]!))
+})
+
 test('the route of a frame with several hops is kept', () => {
   const { receive, links, kept, from } = wall()
   const plain = new UplinkEncoder({ aid: 9, units }).encode(fact(1, 1)).bytes

@@ -42,7 +42,7 @@ function frame(packet: Uint8Array): Uint8Array {
 function world(options: Partial<ReceiveOptions> = {}) {
   const clock = new ManualClock(T0 + 5000)
   const time = new NodeClock(clock)
-  const state = { refusal: null as Error | null, kept: 0, committed: 0, marks: 0 }
+  const state = { refusal: null as Error | null, kept: 0, committed: 0, marks: 0, flushes: 0 }
   let waiting: { done: () => void; fail: (error: Error) => void }[] = []
   const log = {
     get lastSeq() {
@@ -56,7 +56,7 @@ function world(options: Partial<ReceiveOptions> = {}) {
       return ++state.kept
     },
     appendCounter: () => state.marks++,
-    flush: async () => undefined,
+    flush: async () => void state.flushes++,
     committed: () => new Promise<void>((done, fail) => waiting.push({ done, fail })),
   }
   const receive = new Receive({
@@ -192,4 +192,44 @@ test('with secure sessions: an opener, refused plaintext and what no key decrypt
   const fate = give(encoder().encode(fact(1), {}, Buffer.alloc(32, 7)).bytes)
   await commit()
   assert.deepEqual(fate, [true], 'undecryptable')
+})
+
+test('packets that wait are counted until they are settled, by a commit or by its failure', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { give, state, commit, fail } = world()
+  const sender = encoder()
+  let k = 0
+  const several = (count: number): boolean[][] => {
+    const fates = Array.from({ length: count }, () => give(sender.encode(fact(++k)).bytes))
+    t.mock.timers.tick(10)
+    return fates
+  }
+  const lost = several(8)
+  assert.equal(state.flushes, 1)
+  await fail()
+  assert.deepEqual(lost, Array(8).fill([false]))
+  several(7)
+  assert.equal(state.flushes, 1, 'those that were lost do not wait any more')
+  await commit()
+  several(7)
+  assert.equal(state.flushes, 1, 'nor do those that are kept')
+  several(1)
+  assert.equal(state.flushes, 2)
+})
+
+test('a packet that is in the log already is known without its template too, until the log lost it', async () => {
+  const receiver = new Receiver({ units })
+  const { give, receive, commit, fail } = world({ receiver })
+  const sender = encoder()
+  give(sender.encode(fact(1)).bytes)
+  await commit()
+  const diff = sender.encode(fact(2)).bytes
+  give(diff)
+  receiver.forget(9)
+  const again = give(diff)
+  assert.deepEqual([receive.counters.duplicates, receive.counters.refused], [1, 0])
+  await fail()
+  assert.deepEqual(again, [false])
+  give(diff)
+  assert.deepEqual([receive.counters.duplicates, receive.counters.refused], [1, 1], 'it counts as new')
 })
