@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
 import { deviceKey } from '../../../../src/protocol/ids/devicekey'
-import { leasePolicy } from '../../../../src/protocol/ids/lease'
+import { LeaseMeter, leasePolicy } from '../../../../src/protocol/ids/lease'
 import { memoryIdStore } from '../../../lib/manual'
 
 class Bench {
@@ -153,6 +153,28 @@ test('many new devices shorten the lease, a flood ends that of every offline dev
   assert.deepEqual(metrics(5083), [79, 1, 0, 486, 2])
   bench.at(9000).releaseId(7)
   assert.deepEqual(metrics(9001), [79, 1, 36_000, 0, 2])
+})
+
+test('a flood counts as one when it has lasted as long as the policy says, to the second', () => {
+  const meter = new LeaseMeter(leasePolicy({ ultra_rate_sustain_seconds: 60, rate_window_seconds: 600 }), 0)
+  for (let k = 0; k < 80; k++) meter.arrived(5000)
+  for (const [now, zero] of [
+    [5000, false],
+    [5059, false],
+    [5060, true],
+  ] as const)
+    assert.equal(meter.effective(now) === 0, zero, `${now}`)
+})
+
+test('stop closes the store, whether it was used or not', () => {
+  for (const used of [true, false]) {
+    let closed = 0
+    const store = { ...memoryIdStore(), close: () => void closed++ }
+    const ids = new IdAllocator({}, { store, now: () => 1 })
+    if (used) ids.allocateId()
+    ids.stop()
+    assert.equal(closed, 1)
+  }
 })
 
 test('the policy takes days and seconds, and puts wrong values right', () => {

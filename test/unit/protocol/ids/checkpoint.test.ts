@@ -307,3 +307,13 @@ test('start() reads in slices: the event loop turns meanwhile, and what needs al
   await ended
   assert.equal(Object.keys(JSON.parse(textOf(files, PATH)).allocated).length, 30_000, 'a stop meanwhile writes nothing')
 })
+
+test('start() says why nothing can be handed out, also when that was found before', async () => {
+  const files = new MemFiles()
+  files.files.set(PATH, { data: Buffer.from('{"allocated": 7'), durable: Buffer.alloc(0) })
+  const ids = open(files)
+  await assert.rejects(ids.start(), { code: 'STORAGE' })
+  assert.throws(() => ids.allocateId(), { code: 'STORAGE' })
+  await assert.rejects(ids.start(), { code: 'STORAGE' })
+  assert.equal(ids.reading, false)
+})

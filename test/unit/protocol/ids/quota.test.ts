@@ -107,6 +107,19 @@ test('a valid data packet under a granted id from its address proves the address
   assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 256, 'what nobody took came back')
 })
 
+test('what all strangers together have taken costs a proved address nothing', () => {
+  const { pool, quotas, clock } = server()
+  const [id] = pool(64, '10.0.0.1:5') as number[]
+  quotas.touch(id!, '10.0.0.1:5')
+  for (let k = 0; k < 200; k++) {
+    pool(256, `10.1.0.${k}:5`)
+    clock.advance(100)
+  }
+  assert.equal(quotas.report().unproved_ids, 8192)
+  assert.equal(pool(1, '10.2.0.1:5'), 'POOL_ALLOC_FAILED')
+  assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 256)
+})
+
 test('single ids share the quota; known devices keep theirs whatever it says, a resend counts once', () => {
   const { id, ask, request, quotas, allocator, clock } = server()
   for (let k = 0; k < 64; k++) {
