@@ -18,11 +18,11 @@ let upstream: Machine
 let running: Machine
 let alone: Machine
 /** what the page of `run --lan` answers over TLS, and for whom its certificate is */
-let lan: { status: number | undefined; names: string }
-let ports: { udp: number; web: number; page: number }
+let lan: { status: number | undefined; names: string; redirect: Response }
+let ports: { udp: number; web: number; page: number; plain: number }
 
 before(async () => {
-  ports = { udp: await freeUdpPort(), web: await freePort(), page: await freePort() }
+  ports = { udp: await freeUdpPort(), web: await freePort(), page: await freePort(), plain: await freePort() }
   upstream = new Machine(join(dir, 'upstream'), 'serve', { device_id: 'upstream' })
   await upstream.start(['--host', '127.0.0.1', '--port', String(ports.udp), '--web-port', String(ports.web)], ports.web)
   const config = {
@@ -32,17 +32,19 @@ before(async () => {
       sources: [{ name: 'load', type: 'uptime' }],
       uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: ports.udp }],
     },
+    web_user: { redirect_port: ports.plain },
     RESOURCES: { service_plugins: { web_user: { port: ports.page } } },
     Client_Core: { server_host: '127.0.0.1', server_port: ports.udp },
   }
   alone = new Machine(join(dir, 'alone'), 'run', config)
   // it ran once, so that there is a log to read, and for the network
   await alone.start(['--lan'])
+  const redirect = await fetch(`http://127.0.0.1:${ports.plain}/api/x`, { redirect: 'manual' })
   lan = await new Promise((resolve, reject) => {
     const url = `https://127.0.0.1:${ports.page}/health`
     const asked = request(url, { rejectUnauthorized: false }, answer => {
       const { subjectaltname } = (answer.socket as TLSSocket).getPeerCertificate()
-      answer.resume().once('end', () => resolve({ status: answer.statusCode, names: String(subjectaltname) }))
+      answer.resume().once('end', () => resolve({ status: answer.statusCode, names: String(subjectaltname), redirect }))
     })
     asked.once('error', reject).end()
   })
@@ -259,6 +261,14 @@ test('every command is tried both ways, here or where its own test says', () => 
   )
 })
 
+test('flash lists the removable disks and writes none that was not named', () => {
+  const { ok, disks } = alone.json('flash')
+  assert.deepEqual([ok, Array.isArray(disks)], [true, true])
+  const { code, stderr } = alone.run('flash', '/dev/null', '--image', join(root, 'package.json'), '--yes')
+  assert.equal(code, 1)
+  assert.match(stderr, /^os-node: \/dev\/null is no disk$/m)
+})
+
 test('pipeline-info and doctor: a gateway tells what it counts and how its links are', async () => {
   assert.equal(alone.json('pipeline-info').intake, undefined)
   assert.ok(running.json('pipeline-info').intake.facts > 0)
@@ -366,6 +376,9 @@ test('a first start prints the token once, with its link, and no QR code of the 
 
 test('run --lan: the page is encrypted, and the QR code of the first start is a login a phone in the network can open', () => {
   assert.equal(lan.status, 200)
+  // web_user.redirect_port
+  assert.equal(lan.redirect.status, 308)
+  assert.equal(lan.redirect.headers.get('location'), `https://127.0.0.1:${ports.page}/api/x`)
   const { output } = alone
   const link = new URL(output.match(/log in with +(\S+)/)?.[1] ?? 'none:')
   const address = lanAddress()
