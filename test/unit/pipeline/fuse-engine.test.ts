@@ -7,9 +7,10 @@ import { type Files, realFiles } from '../../../src/lib/files'
 import { Engine } from '../../../src/pipeline/compress'
 import { factToDict } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
-import { Registry } from '../../../src/pipeline/registry'
+import { type KeptTemplate, Registry } from '../../../src/pipeline/registry'
 import { decodeUnit, encodeUnit } from '../../../src/pipeline/unittext'
 import { ManualClock } from '../../lib/manual'
+import { MemFiles, systemError } from '../log/memfiles'
 import { random, units } from './units'
 
 const T0 = 1_710_000_000_000
@@ -140,6 +141,23 @@ test('a mark that cannot be removed is not believed', () => {
   assert.equal(new Registry(dir, files).load(7)[0]!.slots, null)
   assert.deepEqual(new Registry(dir).load(7)[0]!.slots, [])
   done()
+})
+
+test('a stop that could not write every AID leaves no mark: the templates need a FULL again', () => {
+  const kept = (): KeptTemplate[] => [{ tid: 1, signature: 'D.1.{TS}|', slots: [], ts: 1 }]
+  for (const failing of [7, 8, 9]) {
+    const files = new MemFiles()
+    files.gate = (_, path) => {
+      if (path.includes(`/${failing}`)) throw systemError('ENOSPC')
+    }
+    const registry = new Registry('/reg', files)
+    registry.stop([7, 8], kept)
+    assert.equal(registry.errors, failing === 9 ? 0 : 1)
+    files.gate = () => undefined
+    const next = new Registry('/reg', files)
+    const slots = [7, 8].map(aid => next.load(aid)[0]?.slots)
+    assert.deepEqual(slots, failing === 7 ? [undefined, null] : failing === 8 ? [null, undefined] : [[], []])
+  }
 })
 
 test('malformed registry entries are dropped, the others stay', () => {

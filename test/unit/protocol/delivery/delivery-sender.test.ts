@@ -449,3 +449,17 @@ test('what waited for its first sending is gone after a reset: the next frame ho
   sender.submit(Uint8Array.of(9), 9)
   assert.equal(hex(sender.poll(5000)!.subarray(13, -2)), '01000109')
 })
+
+test('a packet that is larger than a batch goes alone', () => {
+  const { sender } = open({ batchBytes: 60 })
+  for (const [token, size] of [20, 150, 20, 20].entries())
+    assert.equal(sender.submit(new Uint8Array(size).fill(token), token), true)
+  const frames: number[][] = []
+  for (let frame = sender.poll(10); frame; frame = sender.poll(10)) frames.push([frame[13]!, frame.length])
+  // how many, and the bytes: 16 around them, two before each
+  assert.deepEqual(frames, [
+    [1, 38],
+    [1, 168],
+    [2, 60],
+  ])
+})
