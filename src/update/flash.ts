@@ -15,7 +15,7 @@ import { type Disk, diskFor, gigabytes, MACHINE } from './disks'
 const MIB = 2 ** 20
 /** signature of an os-node disk (src/build/image/disk.mjs) */
 const DISK_ID = 0x6f736e64
-/** bytes between two waits for the card: progress tells of the card, not of memory */
+/** bytes written between two syncs, so that progress shows what the card has and not what memory has */
 const STEP = 16 * MIB
 
 export interface FlashOptions extends CardSettings {

@@ -1,5 +1,5 @@
 // The two slots of the card; what chooses between them is the firmware (firmware.ts), or U-Boot by a sector (chooser.ts). A
-// slot is a boot partition and a root partition; which one runs stands in the command line of the kernel.
+// slot is a boot partition and a root partition; the kernel's command line names the one that runs.
 // Errors: NO_SLOTS (not a system with slots), E_UPDATE (the sector cannot be read: the board starts slot A).
 import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'

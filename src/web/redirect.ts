@@ -38,8 +38,11 @@ export async function startRedirect(parts: RedirectParts): Promise<() => void> {
     }
     try {
       parts.check(req, res)
-      const name = (req.headers.host ?? req.socket.localAddress ?? '').replace(/:\d+$/, '')
-      res.writeHead(308, { Location: `https://${name}${suffix}${req.url}`, Connection: 'close' }).end()
+      const { host } = req.headers
+      if (!host) throw new OsError('BAD_REQUEST', 'the Host header is missing')
+      res
+        .writeHead(308, { Location: `https://${host.replace(/:\d+$/, '')}${suffix}${req.url}`, Connection: 'close' })
+        .end()
     } catch (thrown) {
       parts.fail(req, res, thrown)
     }

@@ -169,7 +169,7 @@ function setUp(tree) {
 /** Programs that busybox has too, but which systemd calls with words that only theirs know. */
 const KEPT = ['busybox', 'ip', 'mount', 'umount']
 
-/** busybox stands for each program of usr/bin that it can be: it is there anyway, and small. */
+/** Replaces each program of usr/bin that busybox also implements by a link to busybox, which the image has anyway. */
 function useBusybox(tree) {
   const bin = join(tree, 'usr/bin')
   const bytes = readFileSync(join(bin, 'busybox'))

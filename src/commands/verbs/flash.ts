@@ -37,7 +37,7 @@ export const flash: Verb = {
     image: { type: 'string', value: 'FILE', help: 'image, .img or .img.xz' },
     board: { type: 'string', value: 'NAME', help: 'instead of --image: the newest of this board in dist/' },
     hostname: { type: 'string', value: 'NAME', help: 'name in the network' },
-    wifi: { type: 'string', value: 'SSID[:PASSWORD]', help: 'network; a password that is left out is asked for' },
+    wifi: { type: 'string', value: 'SSID[:PASSWORD]', help: 'network; without PASSWORD it asks for one' },
     'wifi-country': { type: 'string', value: 'CC', help: 'country of the Wi-Fi, as DE' },
     key: { type: 'string', value: 'FILE', help: 'public keys for the remote shell' },
     yes: { type: 'boolean', help: 'do not ask' },

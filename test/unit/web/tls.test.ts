@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import https from 'node:https'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -138,6 +138,14 @@ const plain = (port: number, path: string, more: http.RequestOptions = {}) =>
       .end()
   })
 
+/** What the plain port answers to `text`. */
+async function raw(port: number, text: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1', () => socket.end(text))
+  let answer = ''
+  for await (const chunk of socket) answer += chunk
+  return answer
+}
+
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -174,6 +182,7 @@ test('the plain port answers /health and sends everything else to the encrypted 
   assert.match(strange.text, /host name is not allowed/)
   assert.equal((await plain(redirect, '/health', { headers: { Host: 'evil.example' } })).status, 403)
   assert.equal((await plain(redirect, 'http://evil.example/')).status, 400)
+  assert.match(await raw(redirect, 'GET / HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 400 /, 'there is no name to send it to')
   assert.equal((await plain(redirect, 'evil.example:443', { method: 'CONNECT' })).status, 405)
   assert.deepEqual(said(), [])
   // a port in use costs the redirect only
