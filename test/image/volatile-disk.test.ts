@@ -4,10 +4,10 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { tempDir } from '../../lib/gateway'
-import { serveDisk } from '../../lib/nbd'
-import { prng } from '../../lib/random'
-import { type Cut, SECTOR, VolatileDisk } from '../../lib/volatile-disk'
+import { tempDir } from '../lib/gateway'
+import { serveDisk } from '../lib/nbd'
+import { prng } from '../lib/random'
+import { type Cut, SECTOR, VolatileDisk } from '../lib/volatile-disk'
 
 const SIZE = 1 << 20
 const SEEDS = Array.from({ length: 60 }, (_, k) => k + 1)
