@@ -127,8 +127,8 @@ export class Fusion {
 
   /** `<assigned_id>;<text>` → frame. Strategy FULL forces a full packet, anything else lets the slots decide. */
   runEngine(rawInputStr: string | Uint8Array, strategy = 'DIFF'): Buffer {
-    const full = typeof rawInputStr === 'string' ? Buffer.from(rawInputStr, 'utf8') : Buffer.from(rawInputStr)
-    const text = typeof rawInputStr === 'string' ? rawInputStr : full.toString('utf8')
+    const full = Buffer.from(rawInputStr as string)
+    const text = full.toString('utf8')
     const bare = stripAid(text)
     const { signature, slots } = templateOf(bare)
     const ts = tokenBytes(splitText(bare).token, true).readUIntBE(0, 6)

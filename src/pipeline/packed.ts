@@ -70,16 +70,11 @@ export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<Packed
     scopes.push({ epoch: epoch - 2, heardAt, templates })
   }
   if (!from.atEnd) throw new OsError('BAD_TEXT', 'packed templates go on behind their end')
-  return { stamp, minTimestamps: minTimestamps, scopes }
+  return { stamp, minTimestamps, scopes }
 }
 
 function shapeFrom(signature: string, count: number): Shape {
-  const slots = new Array<string>(2 * count)
-  for (let i = 0; i < count; i++) {
-    slots[2 * i] = '0.0'
-    slots[2 * i + 1] = '0'
-  }
-  const read = readFull(new TextTemplate(signature, slots).text(TOKEN), isPlainSignature(signature))
+  const read = readFull(new TextTemplate(signature, []).text(TOKEN), isPlainSignature(signature))
   if (read.signature !== signature || read.sensors.length !== count)
     throw new OsError('BAD_TEXT', 'a packed template does not fit its signature')
   return shapeOf(read)

@@ -2,7 +2,7 @@
 // (AID, device, state, sensor ids). A packet is made in two passes: load() turns the values into fixed-point numbers and
 // may refuse, writeFrame() writes them and cannot fail. Hot path: one reading, DIFF, about 2 M packets/s on the design's
 // machine; hence flat loops, typed arrays, no strings and no allocation while nothing but values changes.
-import { EXACT, NO_VALUE, POW10, unscale, writeBase62Of } from '../wire/base62'
+import { EXACT, NO_VALUE, POW10, roundHalfEven, unscale, writeBase62Of } from '../wire/base62'
 import { COMMAND, secureCommand } from '../wire/commands'
 import { crc8, crc16 } from '../wire/crc'
 import { HEADER_SIZE, sealFrame, tsHigh, writeHeaderWords, writeTimeToken } from '../wire/frame'
@@ -79,7 +79,6 @@ export class PacketPlan {
     ids: readonly string[],
     readonly extras = '',
   ) {
-    const tail = extras
     const n = ids.length
     this.count = n
     this.#ids = ids
@@ -88,10 +87,10 @@ export class PacketPlan {
     this.#rounded = engine.unitDialect === 'attribute'
     this.#overFine = engine.precision > DECODED_DECIMALS
     const token = stateToken(state)
-    this.signature = `${device}.${token}.{TS}|${ids.map(id => `${id}>\x01:\x01|`).join('')}${tail === '' || tail.endsWith('|') ? tail : tail + '|'}`
+    this.signature = `${device}.${token}.{TS}|${ids.map(id => `${id}>\x01:\x01|`).join('')}${extras === '' || extras.endsWith('|') ? extras : extras + '|'}`
     this.head = utf8(`${aid};${device}.${token}.`)
     this.idBytes = ids.map(id => utf8(`${id}>`))
-    this.tail = utf8(tail)
+    this.tail = utf8(extras)
     this.maskBytes = (2 * n + 7) >> 3
     this.numbers = new Float64Array(n)
     this.metaText = new Array<string>(n).fill('')
@@ -138,9 +137,7 @@ export class PacketPlan {
         this.numbers[i] = standardNumber(x, this.engine.precision)
         continue
       }
-      const e = x * this.#perUnit[i]! * pow
-      let r = Math.round(e)
-      if (r - e === 0.5 && r % 2 !== 0) r -= 1
+      const r = roundHalfEven(x * this.#perUnit[i]! * pow)
       this.numbers[i] = (this.#overFine ? this.#decoded(i, r) : r) * this.#ratio[i]!
     }
     return LOADED
@@ -164,9 +161,7 @@ export class PacketPlan {
       }
       const size = value < 0 ? -value : value
       if (!(size >= this.#low[i]! && size < this.#high[i]!) && !this.#choose(i, value)) return this.#refuse(i)
-      const e = value * this.#perUnit[i]! * pow
-      let r = Math.round(e)
-      if (r - e === 0.5 && r % 2 !== 0) r -= 1
+      const r = roundHalfEven(value * this.#perUnit[i]! * pow)
       this.numbers[i] = (this.#overFine ? this.#decoded(i, r) : r) * this.#ratio[i]!
     }
     return LOADED

@@ -86,7 +86,7 @@ export function openFrame(packet: Uint8Array, nowMs: number, inboundKeys: Inboun
   meta.secure = isSecure(header.cmd)
   meta.source_aid = header.sourceAid
   meta.crc16_ok = header.crc16Ok
-  if (header.routes !== null && header.routes.length > 1) meta.routes = header.routes
+  if (header.routes?.length) meta.routes = header.routes
   if (!header.crc16Ok) return { ok: false, error: 'CRC16 mismatch', code: 'BAD_PACKET', meta, header }
   meta.timestamp_raw = header.ts === 0 ? nowMs : header.ts
   meta.server_stamped = header.ts === 0

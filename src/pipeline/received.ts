@@ -26,7 +26,7 @@ export interface ReceiverOptions {
   maxBytes?: number
   /** folder where templates wait that find no room; left out: they are forgotten */
   spillDir?: string | null
-  /** bytes of files in that folder */
+  /** bytes of files in that folder; left out: no bound */
   spillBytes?: number
 }
 

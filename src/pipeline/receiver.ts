@@ -78,7 +78,7 @@ export class Receiver {
           dir: spillDir,
           files: options.files ?? realFiles,
           memoryBytes: Math.floor(bytes * PACKED_PART),
-          diskBytes: options.spillBytes ?? 64 << 20,
+          diskBytes: options.spillBytes ?? Number.POSITIVE_INFINITY,
           lost: (aid, newest) => this.#sources.lost(aid, newest),
         })
       : null

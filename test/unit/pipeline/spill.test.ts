@@ -279,3 +279,114 @@ test('what waits outside the memory is kept, moved, written and lost as written 
   })
   trace.compare()
 })
+
+const SEGMENT = 256 * 1024
+/** a record that fills a quarter of a segment, its head of 20 bytes included */
+const QUARTER = SEGMENT / 4 - 20
+
+test('the bounds of memory and files are kept to the byte: what is much emptied is written again, the other goes on whole', () => {
+  for (const [what, taken, memoryBytes, diskBytes, want] of [
+    ['both segments fit the memory', [], 2 * SEGMENT, SEGMENT, [2 * SEGMENT, 0, 0, 5]],
+    ['a byte less: the older one goes to a file', [], 2 * SEGMENT - 1, SEGMENT, [SEGMENT, SEGMENT, 0, 5]],
+    ['the file finds no room: it is forgotten', [], SEGMENT, SEGMENT - 1, [SEGMENT, 0, 4, 1]],
+    ['three quarters of it count: it goes as it is', [1], SEGMENT, SEGMENT, [SEGMENT, SEGMENT, 0, 4]],
+    ['half of it counts: that is written again', [1, 2], SEGMENT, SEGMENT, [SEGMENT, 0, 0, 3]],
+  ] as const) {
+    const files = new MemFiles()
+    const lost: number[] = []
+    const spill = new Spill({ dir: '/s', files, memoryBytes, diskBytes, lost: aid => lost.push(aid) })
+    for (let aid = 1; aid <= 4; aid++) spill.put(aid, new Uint8Array(QUARTER).fill(aid), aid)
+    assert.equal(spill.memory, SEGMENT, 'four fill a segment')
+    for (const aid of taken) assert.ok(spill.take(aid))
+    spill.put(5, new Uint8Array(QUARTER).fill(5), 5)
+    assert.deepEqual([spill.memory, spill.disk, lost.length, spill.size], want, what)
+    assert.equal(spill.counters.lost, lost.length)
+    assert.equal(spill.counters.bytes_written, want[1] || (lost.length > 0 ? SEGMENT : 0))
+    for (let aid = 1; aid <= 5; aid++) {
+      const kept = !(taken as readonly number[]).includes(aid) && !lost.includes(aid)
+      assert.equal(spill.peek(aid)?.[0], kept ? aid : undefined, `${what}: ${aid}`)
+    }
+  }
+})
+
+test('of files that are too many the emptiest is written again where less than half of it counts, else the oldest is forgotten', () => {
+  for (const [what, taken, want] of [
+    ['half of the second counts', [5, 6], [1, 2, 3, 4]],
+    ['a quarter of the second counts', [5, 6, 7], []],
+  ] as const) {
+    const lost: number[] = []
+    const files = new MemFiles()
+    const spill = new Spill({
+      dir: '/s',
+      files,
+      memoryBytes: SEGMENT,
+      diskBytes: 2 * SEGMENT,
+      lost: aid => lost.push(aid),
+    })
+    for (let aid = 1; aid <= 12; aid++) spill.put(aid, new Uint8Array(QUARTER).fill(aid), aid)
+    assert.deepEqual([spill.disk, lost], [2 * SEGMENT, []], 'two files and a segment in memory, all full')
+    for (const aid of taken) assert.ok(spill.take(aid))
+    spill.put(13, new Uint8Array(QUARTER).fill(13), 13)
+    assert.deepEqual(lost, want, what)
+    assert.ok(spill.disk <= 2 * SEGMENT)
+    for (const aid of [7, 8, 9, 12, 13])
+      assert.equal(
+        spill.peek(aid)?.[0],
+        (taken as readonly number[]).includes(aid) ? undefined : aid,
+        `${what}: ${aid}`,
+      )
+  }
+})
+
+test('a start removes the files of a run before, and no others', () => {
+  const files = new MemFiles()
+  files.mkdir('/s')
+  const write = (name: string): void => {
+    const fd = files.open(`/s/${name}`, 'w')
+    files.write(fd, Buffer.from('x'))
+    files.close(fd)
+  }
+  const others = ['notes.txt', 'x7.spill', '0000000009.spill.bak', '1.5.spill']
+  for (const name of [...others, '0000000007.spill', '9999999999.spill']) write(name)
+  const spill = new Spill({ dir: '/s', files, memoryBytes: 0, diskBytes: 1e9, lost: () => undefined })
+  assert.deepEqual(files.list('/s').sort(), [...others].sort())
+  assert.equal(spill.counters.errors, 0)
+  // ids go on behind the largest that was there
+  spill.put(1, new Uint8Array(10), 1)
+  spill.save()
+  assert.ok(files.exists('/s/10000000000.spill'))
+})
+
+test('what the mark of a clean stop says must hold: other bytes are counted, and a mark that is no JSON gives nothing', () => {
+  const start = (harm: (files: MemFiles) => void): (number | null)[] => {
+    const files = new MemFiles()
+    const options = { dir: '/s', files, memoryBytes: 1e9, diskBytes: 1e9, lost: () => undefined }
+    const first = new Spill(options)
+    first.put(1, new Uint8Array(10).fill(7), 1)
+    first.put(2, new Uint8Array(10).fill(8), 1)
+    first.save()
+    assert.equal(first.memory, 0)
+    harm(files)
+    const second = new Spill(options)
+    assert.equal(files.exists('/s/clean-stop.json'), false, 'the mark counts once')
+    return [second.counters.errors, second.size, second.take(1)?.[0] ?? null, second.disk]
+  }
+  assert.deepEqual(
+    start(() => undefined),
+    [0, 2, 7, 60],
+  )
+  assert.deepEqual(
+    start(files => files.truncate('/s/0000000001.spill', 59)),
+    [1, 1, 7, 59],
+  )
+  assert.deepEqual(
+    start(files => files.truncate('/s/0000000001.spill', 0)),
+    [1, 0, null, 0],
+  )
+  const broken = (files: MemFiles): void => {
+    const fd = files.open('/s/clean-stop.json', 'w')
+    files.write(fd, Buffer.from('{"segments":'))
+    files.close(fd)
+  }
+  assert.deepEqual(start(broken), [1, 0, null, 0])
+})

@@ -215,6 +215,30 @@ test('small values go where a prefixed unit keeps them, and are refused where no
   assert.deepEqual(s.lastRejected, [])
 })
 
+test('the largest value and the largest time of the wire are taken, the next are refused', () => {
+  const most = 2 ** 63
+  for (const unit_dialect of ['ucum', 'attribute']) {
+    const s = make({ unit_dialect, precision: 0 })
+    for (const sign of [1, -1]) {
+      const fact = s.standardizeToFact('D', 'O', [['x', 'OK', sign * (most - 1024), 'm']])
+      assert.equal(fact.sensors[0]?.value, sign * (most - 1024), unit_dialect)
+      assert.deepEqual(s.lastRejected, [])
+      s.standardizeToFact('D', 'O', [['x', 'OK', sign * most, 'm']])
+      assert.deepEqual(refused(s), [[0, 'E_PRECISION']], unit_dialect)
+    }
+  }
+  const s = make()
+  for (const [key, least, last, over] of [
+    ['t_raw', 0, 2 ** 48 - 1, 2 ** 48],
+    ['t', 0, 2 ** 48 - 1, 2 ** 48],
+  ] as const) {
+    assert.equal(s.standardizeToFact('D', 'O', [], { [key]: least }).tRaw, 0)
+    assert.equal(s.standardizeToFact('D', 'O', [], { [key]: last }).tRaw, 2 ** 48 - 1)
+    for (const t of [over, -1, Number.NaN, '5'])
+      throwsCode('BAD_TIME', () => s.standardizeToFact('D', 'O', [], { [key]: t as number }))
+  }
+})
+
 test('values keep their full double precision', () => {
   const fact = make({ precision: 1 }).standardize('D', 'O', [['x', 'OK', 1.23456789012, 'm']])
   assert.equal(fact.s1_v, 1.23456789012)
