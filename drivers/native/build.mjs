@@ -64,7 +64,7 @@ export async function buildAddon(root, { arch = process.arch, sanitize = false, 
   const { cc, why } = compilerFor(arch)
   if (!cc) return { why }
   const headers = join(root, 'node_modules/node-api-headers/include')
-  if (!existsSync(join(headers, 'node_api.h'))) return { why: 'no node_api.h: run npm ci' }
+  if (!existsSync(join(headers, 'node_api.h'))) return { why: 'no node_api.h: run npm run build' }
   const sources = readdirSync(here).filter(name => /\.[ch]$/.test(name))
   const stamp = createHash('sha256')
   for (const name of sources) stamp.update(name).update(readFileSync(join(here, name)))

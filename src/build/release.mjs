@@ -68,7 +68,7 @@ function main() {
   const seconds =
     process.env.SOURCE_DATE_EPOCH ?? tool('git', 'git', ['log', '-1', '--format=%ct'], { cwd: root }).trim()
   const env = { ...process.env, SOURCE_DATE_EPOCH: seconds }
-  const built = spawnSync(process.execPath, [join(root, 'build.mjs'), '--release'], {
+  const built = spawnSync(process.execPath, [join(root, 'build.mjs'), '--install', '--release'], {
     cwd: root,
     env,
     stdio: 'inherit',

@@ -138,3 +138,12 @@ test('npm start fetches what the bundle is made of, and no package more', () => 
   const typesOnly = Object.keys(devDependencies).filter(name => name.startsWith('@types/') || name === 'typescript')
   assert.deepEqual(parts, [...used].filter(name => !typesOnly.includes(name)).sort())
 })
+
+test('what builds fetches its packages first, and no page sends a stranger to npm ci, which compiles a peer of the tests', () => {
+  const { scripts } = JSON.parse(text('package.json')) as { scripts: Record<string, string> }
+  for (const name of ['start', 'build', 'prepack', 'deb', 'image', 'bench'])
+    assert.match(scripts[name]!, /^node build\.mjs .*--(install|start)/, name)
+  assert.match(text('src/build/release.mjs'), /'build\.mjs'\), '--install', '--release'/)
+  const pages = ['README.md', ...readdirSync(join(root, 'docs')).map(name => `docs/${name}`)]
+  for (const page of pages.filter(name => name.endsWith('.md'))) assert.doesNotMatch(text(page), /npm (ci|install)\b/, page)
+})
