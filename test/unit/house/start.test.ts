@@ -145,5 +145,6 @@ test('what builds fetches its packages first, and no page sends a stranger to np
     assert.match(scripts[name]!, /^node build\.mjs .*--(install|start)/, name)
   assert.match(text('src/build/release.mjs'), /'build\.mjs'\), '--install', '--release'/)
   const pages = ['README.md', ...readdirSync(join(root, 'docs')).map(name => `docs/${name}`)]
-  for (const page of pages.filter(name => name.endsWith('.md'))) assert.doesNotMatch(text(page), /npm (ci|install)\b/, page)
+  for (const page of pages.filter(name => name.endsWith('.md')))
+    assert.doesNotMatch(text(page), /npm (ci|install)\b/, page)
 })
