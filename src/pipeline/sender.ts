@@ -165,19 +165,14 @@ export class UplinkEncoder {
     key: Uint8Array | null,
   ): number {
     const known = plan.template?.alive ? plan.template : this.#store.find(plan.signature)
-    if (options.late || (known && fact.tRaw <= known.lastTs)) {
-      if (known) plan.template = known
-      return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key)
-    }
+    if (known) plan.template = known
+    if (options.late) return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key)
     plan.times[TS] = fact.tRaw
     if (this.#timed) plan.times[NOW] = this.#clock.mono()
     const template = known ?? this.#store.add(plan.signature, plan.count, this.policy, plan.times[NOW]!)
-    if (fact.tRaw <= template.lastTs) {
-      plan.template = template
-      return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key)
-    }
-    this.#store.touch(template)
     plan.template = template
+    if (fact.tRaw <= template.lastTs) return this.#backlog(plan, out, at, fact.tRaw, this.#backlogTid(plan), key)
+    this.#store.touch(template)
     const end = plan.writeFrame(out, at, this.#fullOnly || options.full === true, this.policy, key)
     this.lastTid = template.tid
     this.lastOrdinal = template.ordinal

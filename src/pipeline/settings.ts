@@ -63,7 +63,7 @@ export function readConfig(configPath: string): Record<string, unknown> | null {
     return record(JSON.parse(readFileSync(configPath, 'utf8').replace(/^\uFEFF/, '')))
   } catch (cause) {
     if (errno(cause) === 'ENOENT') return null
-    const message = `${configPath}: ${cause instanceof Error ? cause.message : String(cause)}`
+    const message = `${configPath}: ${(cause as Error).message}`
     throw new OsError(errno(cause) ? 'CONFIG_INVALID' : 'CONFIG_SYNTAX', message, { cause })
   }
 }

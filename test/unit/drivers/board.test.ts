@@ -373,6 +373,13 @@ test('the report says of each bus what is to be done', () => {
     assert.match(bus('i2c1').todo ?? '', /^add to .*config.txt, below a line \[all\]: dtparam=i2c_arm=on; reboot$/)
     file('boot/firmware/config.txt', '[pi4]\ndtparam=i2c_arm=on')
     assert.equal(bus('i2c1').todo, 'reboot')
+    // no file yet, or the one of an older system
+    rmSync(join(dir, 'boot/firmware/config.txt'))
+    assert.equal(ask().boot_config, null)
+    assert.equal(bus('i2c1').todo, 'add to /boot/firmware/config.txt: dtparam=i2c_arm=on; reboot')
+    file('boot/config.txt')
+    assert.equal(ask().boot_config, '/boot/config.txt')
+    assert.equal(bus('i2c1').todo, 'add to /boot/config.txt: dtparam=i2c_arm=on; reboot')
   } finally {
     removeDir(dir)
   }

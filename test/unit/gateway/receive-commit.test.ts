@@ -6,6 +6,7 @@ import { OsError } from '../../../src/lib/errors'
 import { silentLogger } from '../../../src/lib/logger'
 import type { PacketOrigin } from '../../../src/links/contracts'
 import type { Fact } from '../../../src/pipeline/fact'
+import type { PacketMeta } from '../../../src/pipeline/receive'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { WirePickers } from '../../../src/pipeline/wireunit'
@@ -110,6 +111,28 @@ test('one answer for a commit and sender; a frame that comes again meanwhile is 
   // of the other sender's epoch 4 and 5 are there and 1 to 3 are not; bit i names cum + 2 + i
   assert.deepEqual(answers.slice(1), ['a 5 3 6', 'b 6 0 12'])
   assert.equal(kept.length, 7)
+})
+
+test('packets of one sender that came by two roads are answered on the one that was heard last', async () => {
+  const { receive, answers, from, commit } = rig()
+  const [old, now] = [from('a'), from('a')]
+  receive.packet(frame(5, 1), { ...old, reply: async () => answers.push('the old road') > 0 })
+  receive.packet(frame(5, 2), now)
+  await commit()
+  assert.deepEqual(answers, ['a 5 2 0'])
+})
+
+test('bytes of a packet are remembered where the medium acknowledges, not in the exchange, which has its own numbers', async () => {
+  const { receive, from, commit } = rig()
+  const known = (k: number): boolean =>
+    receive.frames.has(packet(k), { source_aid: 7, timestamp_raw: 1_710_000_000_000 + k } as PacketMeta)
+  receive.packet(frame(5, 1), from('a'))
+  receive.packet(packet(2), from('b'))
+  const settled: boolean[] = []
+  receive.packet(packet(3), { ...from('c'), settle: good => void settled.push(good !== false) })
+  assert.deepEqual([known(1), known(2), known(3)], [false, false, true])
+  await commit()
+  assert.deepEqual(settled, [true])
 })
 
 test('what a failed commit lost is not acknowledged, and counts as new when it comes again', async () => {

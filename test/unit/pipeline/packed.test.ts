@@ -114,7 +114,8 @@ test('a source comes back with its stamp, its times, its runs and every kept sta
 test('packed templates that do not hold together throw, wherever they end', () => {
   const packed = Buffer.from(packSource(new Packer(), source(new Map([[1, history(3)]]))))
   const unpack = (bytes: Buffer) => () => unpackSource(bytes, metaOf)
-  for (let end = 0; end < packed.length; end++) assert.throws(unpack(packed.subarray(0, end)), `${end} bytes`)
+  for (let end = 0; end < packed.length; end++)
+    assert.throws(unpack(packed.subarray(0, end)), /RangeError|BAD_TEXT|does not fit/)
   assert.throws(unpack(Buffer.concat([packed, Buffer.of(0)])), { message: /go on behind their end/ })
   assert.throws(unpack(Buffer.concat([Buffer.of(2), packed.subarray(1)])), { message: /of another version/ })
 

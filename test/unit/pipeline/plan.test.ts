@@ -7,6 +7,7 @@ import { Fusion } from '../../../src/pipeline/fuse'
 import { LOADED, OTHER, PacketPlan } from '../../../src/pipeline/plan'
 import { createPureCore } from '../../../src/pipeline/pycore'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
+import { NO_VALUE } from '../../../src/wire/base62'
 import { ManualClock } from '../../lib/manual'
 import { MemFiles } from '../log/memfiles'
 import { resolver, units } from './units'
@@ -75,6 +76,23 @@ test('a row of another sensor is of another plan; one that cannot be sent is ref
   assert.equal(made.metaText[0], 'E.K')
   assert.equal(made.load([reading(3)]), LOADED)
   assert.deepEqual([made.metaText[0], made.numbers[0]], ['K.K', 30000], 'a value after a failure')
+})
+
+test('in dialect attribute too a sensor that failed is told from one with a value, whatever its status says', () => {
+  const made = plan(4, 'attribute')
+  const load = (value: number | null): [string, number] => {
+    assert.equal(made.loadFact([sensor(value, 'm')]), LOADED)
+    return [made.metaText[0]!, made.numbers[0]!]
+  }
+  const token = load(1)[0].slice(2)
+  assert.deepEqual([1, null, null, 2, null, 2].map(load), [
+    [`K.${token}`, 10_000],
+    [`E.${token}`, NO_VALUE],
+    [`E.${token}`, NO_VALUE],
+    [`K.${token}`, 20_000],
+    [`E.${token}`, NO_VALUE],
+    [`K.${token}`, 20_000],
+  ])
 })
 
 /** An engine that counts how often a plan looked for the units it may write. */

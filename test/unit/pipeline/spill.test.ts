@@ -338,6 +338,23 @@ test('of files that are too many the emptiest is written again where less than h
   }
 })
 
+test('where a start allows much less than was kept, each new segment is paid for with four old ones', () => {
+  const files = new MemFiles()
+  const lost: number[] = []
+  const options = { dir: '/s', files, memoryBytes: 1e9, diskBytes: 1e9, lost: (aid: number) => void lost.push(aid) }
+  const first = new Spill(options)
+  for (let aid = 1; aid <= 9; aid++) first.put(aid, new Uint8Array(SEGMENT), aid)
+  first.save()
+  const second = new Spill({ ...options, diskBytes: 0 })
+  assert.equal(second.size, 9)
+  second.put(10, new Uint8Array(10), 1)
+  assert.deepEqual(lost, [1, 2, 3, 4])
+  second.put(11, new Uint8Array(10), 1)
+  assert.equal(lost.length, 4, 'no new segment')
+  second.put(12, new Uint8Array(SEGMENT), 1)
+  assert.deepEqual(lost, [1, 2, 3, 4, 5, 6, 7, 8])
+})
+
 test('a start removes the files of a run before, and no others', () => {
   const files = new MemFiles()
   files.mkdir('/s')

@@ -5,9 +5,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { IdAllocator } from '../../../../src/protocol/ids/allocator'
+import { changeText, recordFrom } from '../../../../src/protocol/ids/change'
 import { checkpointPieces, readCheckpoint } from '../../../../src/protocol/ids/checkpoint'
 import { FileIdStore } from '../../../../src/protocol/ids/id-store'
-import { IdState } from '../../../../src/protocol/ids/state'
+import { type IdChange, IdState } from '../../../../src/protocol/ids/state'
 import { MemFiles, PowerCut, systemError } from '../../log/memfiles'
 
 const NOW = 1_710_000_000
@@ -143,6 +144,47 @@ test('a checkpoint that fails is counted, leaves no piece behind, and is not tri
   await ids.commit()
   await ids.settled()
   assert.equal(ids.checkpointFailures, 1)
+})
+
+test('the journal grows to 256 KiB before a checkpoint, to the byte', async () => {
+  for (const [bytes, begins] of [
+    [256 * 1024 - 1, false],
+    [256 * 1024, true],
+  ] as const) {
+    const files = new MemFiles()
+    const store = new FileIdStore(PATH, files)
+    for (const step = store.load(new IdState()); !step.next().done; );
+    const line = (note: number): IdChange => ({ set: 1, record: recordFrom({ meta: { note: 'x'.repeat(note) } })! })
+    const least = changeText(line(0)).length + 10
+    const full = Math.floor(bytes / 4096) - 1
+    for (let k = 0; k < full; k++) store.append(line(4096 - least))
+    store.append(line(bytes - 4096 * full - least))
+    await store.commit()
+    assert.equal(files.size(`${PATH}.journal`), bytes)
+    await store.checkpoint()
+    assert.equal(files.exists(PATH), begins)
+    assert.equal(files.size(`${PATH}.journal`), begins ? 0 : bytes)
+  }
+})
+
+test('a commit after a failed sync rejects as long as the file cannot be written anew', async () => {
+  const files = new MemFiles()
+  const store = new FileIdStore(PATH, files)
+  for (const step = store.load(new IdState()); !step.next().done; );
+  store.append({ free: 7 })
+  files.gate = operation => {
+    if (operation === 'sync') throw systemError('EIO')
+  }
+  await assert.rejects(store.commit(), { code: 'EIO' })
+  await assert.rejects(store.commit(), { code: 'EIO' }, 'the new file cannot be synced either')
+  assert.equal(files.files.has(`${PATH}.tmp`), false)
+  assert.throws(() => store.checkpointNow(), { code: 'EIO' })
+  assert.equal(files.files.has(`${PATH}.tmp`), false)
+  files.gate = () => undefined
+  await store.commit()
+  assert.ok(files.exists(PATH))
+  store.close()
+  assert.equal(files.opened, 0)
 })
 
 test('after a failed sync the journal is not believed: the next commit keeps everything anew', async () => {

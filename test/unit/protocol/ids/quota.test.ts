@@ -135,6 +135,78 @@ test('single ids share the quota; known devices keep theirs whatever it says, a 
   assert.equal(quotas.report().unproved_ids, 65)
 })
 
+test('the first id of an address has a share of its own among all unproved ones: 32,768, of which 16,384 are for more', () => {
+  const { quotas, pool } = server()
+  const one = (name: string, address: string): boolean => {
+    try {
+      quotas.allocateId({ device_id: name }, { address, seq: 1 })
+      return true
+    } catch (error) {
+      assert.match(String(error), /no more ids for now: (16385|32768) unproved ids/)
+      return false
+    }
+  }
+  let n = 0
+  for (let k = 0; n < 16_384; k++)
+    for (let i = 0; i < 64; i++, n++) assert.equal(one(`${k} ${i}`, `10.1.${k >> 8}.${k & 255}`), true)
+  assert.equal(quotas.report().unproved_ids, 16_384)
+  assert.equal(one('first', '10.3.0.1'), true)
+  assert.equal(one('second', '10.3.0.1'), false, 'more than one')
+  for (let k = 1; k < 16_384; k++) assert.equal(one(`f ${k}`, `10.${4 + (k >> 14)}.${(k >> 8) & 63}.${k & 255}`), true)
+  assert.equal(quotas.report().unproved_ids, 32_768)
+  assert.equal(one('last', '10.9.0.1'), false)
+  assert.equal(pool(1, '10.9.0.1:5'), 'POOL_ALLOC_FAILED')
+  assert.equal(one('first', '10.3.0.1'), true, 'a device that has one keeps it')
+  assert.equal(quotas.report().over_quota, 3)
+})
+
+test('an ACK confirms what was offered with its number from there, once and for ten minutes, and nothing that was a device\u2019s before', () => {
+  const { quotas, allocator, clock } = server()
+  const confirmed: unknown[] = []
+  const confirm = allocator.confirm.bind(allocator)
+  allocator.confirm = (ids, pool) => {
+    confirmed.push([[...ids], pool])
+    confirm(ids, pool)
+  }
+  const asker = (seq: number, address = '10.0.0.1:5') => ({ address, seq })
+  const id = quotas.allocateId({ device_id: 'a' }, asker(1))
+  quotas.acknowledged(2, '10.0.0.1:5')
+  quotas.acknowledged(1, '10.0.0.2:5')
+  assert.deepEqual(confirmed, [])
+  quotas.acknowledged(1, '10.0.0.1:9')
+  quotas.acknowledged(1, '10.0.0.1:5')
+  assert.deepEqual(confirmed, [[[id], false]])
+  assert.equal(quotas.allocateId({ device_id: 'a' }, asker(3)), id)
+  quotas.acknowledged(3, '10.0.0.1:5')
+  assert.equal(confirmed.length, 1, 'it had the id already')
+  const ids = quotas.allocatePool(3, {}, asker(4))
+  quotas.acknowledged(4, '10.0.0.1:5')
+  assert.deepEqual(confirmed[1], [ids, true])
+  // offers end with the next one that is made
+  quotas.allocateId({ device_id: 'b' }, asker(5))
+  clock.advance(599_999)
+  quotas.allocateId({ device_id: 'c' }, asker(6))
+  quotas.acknowledged(5, '10.0.0.1:5')
+  assert.equal(confirmed.length, 3)
+  clock.advance(600_000)
+  quotas.allocateId({ device_id: 'd' }, asker(7))
+  quotas.acknowledged(6, '10.0.0.1:5')
+  assert.equal(confirmed.length, 3)
+})
+
+test('a device key used from two networks within a minute is counted each time, and warned about once', () => {
+  const { quotas, lines, clock } = server()
+  const id = quotas.allocateId({ device_id: 'a' }, { address: '10.0.0.1:5', seq: 1 })
+  const heard = (from: string, afterMs: number): number => {
+    clock.advance(afterMs)
+    quotas.touch(id, from)
+    return quotas.report().shared
+  }
+  assert.deepEqual([heard('10.0.0.1:6', 1), heard('10.0.0.2:5', 60_000), heard('10.0.0.1:5', 59_999)], [0, 0, 1])
+  assert.deepEqual([heard('10.0.0.1:5', 1), heard('10.0.0.2:5', 1), heard('10.0.0.2:6', 1)], [1, 2, 2])
+  assert.equal(lines.filter(line => line.includes('give each device a name of its own')).length, 1)
+})
+
 test('answers to unproved addresses are 64 KiB/s together, a share of it each; proved ones are answered on', () => {
   const { ask, request, quotas, clock, id } = server()
   const known = id({ device_id: 'known' }, '10.0.0.7:5') as number
