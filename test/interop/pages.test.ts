@@ -26,7 +26,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
     /^(sudo )?os-node flash/,
     'writes a card; test/unit/update/flash.test.ts and test/net/flash.test.ts write files and a block device',
   ],
-  [/^node (build\.mjs$|test\/run\.mjs )/, 'this test runs in what they made'],
+  [/^npm run build$|^node test\/run\.mjs /, 'this test runs in what they made'],
   [/^curl /, 'needs the token of the reader; test/interop/http.test.ts asks every route'],
   [/^os-node serve /, 'runs until it is stopped; the tests of uplinks start it'],
   [/^os-node doctor$/, 'its exit code tells of the machine; test/unit/commands/doctor.test.ts'],
