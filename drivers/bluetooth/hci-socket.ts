@@ -28,14 +28,16 @@ export class HciSocket extends EventEmitter {
   /** connection handle → what holds it */
   readonly #held = new Map<number, Descriptor>()
   readonly #address = new Uint8Array(6)
+  #opened: Descriptor | undefined
   #socket: Descriptor | undefined
   #device = 0
   #channel = RAW
 
-  /** Throws E_NO_ADDON. */
-  constructor(addon: HciAddon = native().hci) {
+  /** `opened`: the user channel, where another process opened it (user-channel.ts). Throws E_NO_ADDON. */
+  constructor(addon: HciAddon = native().hci, opened?: Descriptor) {
     super()
     this.#addon = addon
+    this.#opened = opened
   }
 
   /** Beside the kernel's own use of the adapter (hci0: 0). Throws the system's error. */
@@ -43,14 +45,15 @@ export class HciSocket extends EventEmitter {
     return this.#bind(device, RAW)
   }
 
-  /** In place of the kernel, which has to have the adapter down; needs CAP_NET_ADMIN. Throws the system's error. */
+  /** In place of the kernel, which has to have the adapter down; opening needs CAP_NET_ADMIN. Throws the system's error. */
   bindUser(device = 0): number {
     return this.#bind(device, USER)
   }
 
   #bind(device: number, channel: number): number {
     this.stop()
-    const opened = this.#addon.openHci(device, channel)
+    const opened = this.#opened ?? this.#addon.openHci(device, channel)
+    this.#opened = undefined
     if (typeof opened === 'number') throw systemError(opened, 'bind')
     this.#socket = opened
     this.#device = device

@@ -43,7 +43,13 @@ declare module '@stoprocent/noble/lib/hci-socket/bindings.js' {
   }
   export default class Bindings extends EventEmitter {
     /** `hciDriver` is handed to loadDriver of the socket's package, which this build replaces */
-    constructor(options: { deviceId: number; extended: boolean; hciDriver: new () => EventEmitter })
+    constructor(options: {
+      deviceId: number
+      extended: boolean
+      hciDriver: new () => EventEmitter
+      /** alone with the adapter, without the kernel */
+      userChannel: boolean
+    })
     _hci: Hci | null
     _sigIntHandler: () => void
     _isScanning: boolean

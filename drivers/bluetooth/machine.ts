@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { OsError, orElse } from '../../src/lib/errors'
 import type { Files } from '../../src/lib/files'
+import { HELPER } from './user-channel'
 
 /** bits of the capability set (linux/capability.h) */
 const NET_ADMIN = 12n
@@ -23,13 +24,18 @@ export function adapterTrouble(files: Files, adapter: string): OsError | null {
   }
   const blocked = rfkill(files, adapter)
   if (blocked) return blocked
-  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(read(files, '/proc/self/status'))?.[1]
-  const rights = effective === undefined ? -1n : BigInt(`0x${effective}`)
-  if (((rights >> NET_ADMIN) & (rights >> NET_RAW) & 1n) === 0n)
+  if (!hasRights(files) && !files.exists(HELPER))
     return new OsError('NO_ACCESS', `no right to use ${adapter}`, {
-      hint: 'run with AmbientCapabilities=CAP_NET_RAW CAP_NET_ADMIN (systemd), or as root',
+      hint: 'install the Debian package, whose os-node-hci.socket opens it, or run as root',
     })
   return null
+}
+
+/** Whether this process may open adapters itself. */
+export function hasRights(files: Files): boolean {
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(read(files, '/proc/self/status'))?.[1]
+  const rights = effective === undefined ? -1n : BigInt(`0x${effective}`)
+  return ((rights >> NET_ADMIN) & (rights >> NET_RAW) & 1n) === 1n
 }
 
 function rfkill(files: Files, adapter: string): OsError | null {

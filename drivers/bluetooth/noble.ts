@@ -19,9 +19,10 @@ import { type Files, realFiles } from '../../src/lib/files'
 import type { Logger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import { HciSocket } from './hci-socket'
-import { adapterTrouble } from './machine'
+import { adapterTrouble, hasRights } from './machine'
 import { checkLibrary, connectStream } from './noble-connect'
 import type { AddressType, BleConnection, ConnectOptions, Radio, RadioEvents } from './radio'
+import { openUserChannel } from './user-channel'
 
 const POWER_ON_MS = 5000
 const STEP_MS = 3000
@@ -36,7 +37,7 @@ interface Library {
 const missing = (cause: unknown): never => {
   throw new OsError('NO_DRIVER', `Bluetooth needs the package @stoprocent/noble: ${asOsError(cause).message}`, {
     cause,
-    hint: 'this copy of os-node was built without it: take one that was built where npm ci installs optional packages (not with --omit=optional)',
+    hint: 'this copy of os-node was built without it: take one that was built with the optional packages of npm (not with --omit=optional)',
   })
 }
 
@@ -59,6 +60,7 @@ interface NobleRadioOptions {
   timers?: Timers
   /** tests hand in their own */
   load?: () => Promise<Library>
+  openChannel?: typeof openUserChannel
 }
 
 export class NobleRadio implements Radio {
@@ -74,18 +76,25 @@ export class NobleRadio implements Radio {
   #ready = false
 
   constructor(options: NobleRadioOptions) {
-    this.#options = { files: realFiles, timers: systemTimers, load, ...options }
+    this.#options = { files: realFiles, timers: systemTimers, load, openChannel: openUserChannel, ...options }
   }
 
   async open(events: RadioEvents): Promise<void> {
     await this.close()
-    const { adapter, extended, files, load } = this.#options
+    const { adapter, extended, files, load, openChannel, timers } = this.#options
     this.#events = events
     const trouble = adapterTrouble(files, adapter)
     if (trouble) throw trouble
     const library = await load()
+    const deviceId = Number(adapter.slice(3))
+    const opened = hasRights(files) ? undefined : await openChannel(deviceId, timers)
     if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
-    this.#bindings = new library.Bindings({ deviceId: Number(adapter.slice(3)), extended, hciDriver: HciSocket })
+    const hciDriver = class extends HciSocket {
+      constructor() {
+        super(undefined, opened)
+      }
+    }
+    this.#bindings = new library.Bindings({ deviceId, extended, hciDriver, userChannel: opened !== undefined })
     this.#noble = new library.Noble(this.#bindings)
     this.#noble.removeAllListeners('warning')
     this.#noble.on('warning', text => this.#options.logger.debug(`noble: ${text}`))

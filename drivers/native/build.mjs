@@ -22,6 +22,8 @@ export const FLAGS = [
   '-Wextra',
   '-Werror',
   '-s',
+  // nothing is thrown through C: tables for that would only be carried
+  '-fno-asynchronous-unwind-tables',
   NODELETE,
 ]
 /** undefined behaviour ends the process, so that no test can overlook it */
@@ -127,6 +129,20 @@ export async function buildAddons(root, say = () => undefined) {
   )
   if (left.length > 0) say(`no addon for ${left.sort().join(', ')}; everything else works there without it`)
   return new Map([...built].sort())
+}
+
+/** What opens a Bluetooth adapter for the service, for each processor whose addon was built: platform → file. Rejects with E_ADDON. */
+export async function buildHelpers(root, addons) {
+  const source = join(here, 'helper/hci_open.c')
+  const made = createHash('sha256').update(readFileSync(source)).digest('hex')
+  const flags = ['-std=gnu11', '-O2', '-Wall', '-Wextra', '-Werror', '-s', '-fPIE', '-pie']
+  const built = [...addons.keys()].map(async platform => {
+    const { cc } = compilerFor(platform.slice('linux-'.length))
+    const dir = join(root, '.build/native', platform)
+    const places = { dir, file: 'hci-open', places: [], sources: [source] }
+    return [platform, (await compiled({ cc, flags, made, ...places, say: () => undefined })).path]
+  })
+  return new Map(await Promise.all(built))
 }
 
 /** Lays the files beside the bundle. */

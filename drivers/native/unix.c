@@ -1,10 +1,11 @@
 /*
- * Datagrams to AF_UNIX sockets, which Node has none of (sd_notify, syslog). The socket never blocks: with a full queue at the
- * other end the caller gets -EAGAIN.
+ * Datagrams to AF_UNIX sockets, which Node has none of (sd_notify, syslog), and descriptors that another process opened for this one.
+ * The sockets never block: with a full queue at the other end the caller gets -EAGAIN.
  */
 #define _GNU_SOURCE
 #include "descriptor.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -47,18 +48,17 @@ static napi_value send_unix_datagram(napi_env env, napi_callback_info info) {
     return addon_int(env, send_to(&to, length, data, bytes));
 }
 
-/* openUnixDatagram(path) → descriptor that receive() reads */
-static napi_value open_unix_datagram(napi_env env, napi_callback_info info) {
-    napi_value args[1];
+/* The descriptor of a socket of `type` that `use` (bind, connect) took the path for. */
+static napi_value open_unix(napi_env env, napi_value path, int type,
+                            int (*use)(int, const struct sockaddr *, socklen_t)) {
     struct sockaddr_un at;
-    addon_args(env, info, 1, args);
-    socklen_t length = read_path(env, args[0], &at);
+    socklen_t length = read_path(env, path, &at);
     if (length == 0)
         return addon_int(env, -EINVAL);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return addon_int(env, -errno);
-    if (bind(fd, (const struct sockaddr *)&at, length) != 0) {
+    if (use(fd, (const struct sockaddr *)&at, length) != 0) {
         int result = -errno;
         close(fd);
         return addon_int(env, result);
@@ -66,7 +66,49 @@ static napi_value open_unix_datagram(napi_env env, napi_callback_info info) {
     return descriptor_new(env, fd);
 }
 
+/* openUnixDatagram(path) → descriptor that receive() reads */
+static napi_value open_unix_datagram(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    addon_args(env, info, 1, args);
+    return open_unix(env, args[0], SOCK_DGRAM, bind);
+}
+
+/* connectUnixPackets(path) → descriptor of a connection that keeps packets apart; for sendOne() and takeDescriptor() */
+static napi_value connect_unix_packets(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    addon_args(env, info, 1, args);
+    return open_unix(env, args[0], SOCK_SEQPACKET, connect);
+}
+
+/* takeDescriptor(connection) → the descriptor that the next packet carries; else minus the errno that is in it */
+static napi_value take_descriptor(napi_env env, napi_callback_info info) {
+    napi_value args[1];
+    addon_args(env, info, 1, args);
+    int fd = descriptor_fd(env, args[0]);
+    if (fd < 0)
+        return addon_int(env, fd);
+    int32_t result = 0;
+    int taken = -1;
+    struct iovec part = {&result, sizeof result};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof taken)];
+    } control;
+    struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t bytes = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC);
+    if (bytes < 0)
+        return addon_int(env, -errno);
+    const struct cmsghdr *head = CMSG_FIRSTHDR(&packet);
+    if (bytes == 0 || !head || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof taken))
+        return addon_int(env, result > 0 ? -result : -ECONNRESET);
+    memcpy(&taken, CMSG_DATA(head), sizeof taken);
+    fcntl(taken, F_SETFL, fcntl(taken, F_GETFL) | O_NONBLOCK);
+    return descriptor_new(env, taken);
+}
+
 void addon_unix(napi_env env, napi_value exports) {
     addon_export(env, exports, "sendUnixDatagram", send_unix_datagram);
     addon_export(env, exports, "openUnixDatagram", open_unix_datagram);
+    addon_export(env, exports, "connectUnixPackets", connect_unix_packets);
+    addon_export(env, exports, "takeDescriptor", take_descriptor);
 }

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, st
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
-import { buildAddon, buildAddons, installAddons } from '../../drivers/native/build.mjs'
+import { buildAddon, buildAddons, buildHelpers, installAddons } from '../../drivers/native/build.mjs'
 import { quicLibrary, quicSource } from '../../drivers/native/quic/build.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
@@ -242,6 +242,7 @@ async function bundle({ tests = false, types = true } = {}) {
   behindLauncher(join(root, 'dist/os-node.js'))
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
   installAddons(root, built)
+  installAddons(root, await buildHelpers(root, built), 'hci-open')
   quic.lay()
   writeManifest(root, version)
   // SQLite's WebAssembly goes into the worker's pack without esbuild

@@ -12,6 +12,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -49,6 +50,7 @@ function layOut(root, tree, { arch, carriesNode, say }) {
   const native = join(dist, 'native', `linux-${arch}`)
   if (!existsSync(native)) throw new Error(`E_TOOL: no addon for linux-${arch}: see what the build said`)
   cpSync(native, join(program, 'native', `linux-${arch}`), { recursive: true })
+  renameSync(join(program, 'native', `linux-${arch}`, 'hci-open'), join(program, 'hci-open'))
   for (const name of PROGRAMS) {
     symlinkSync('os-node.js', join(program, `${name}.js`))
     symlinkSync('os-node', join(tree, 'usr/bin', name))

@@ -107,6 +107,8 @@ export interface GpioAddon {
 /** What C exports for Bluetooth adapters: a number less than zero is minus errno. */
 export interface HciAddon extends SocketAddon {
   openHci(device: number, channel: number): Descriptor | number
+  connectUnixPackets(path: string): Descriptor | number
+  takeDescriptor(connection: Descriptor): Descriptor | number
   hciInfo(socket: Descriptor, device: number, address: Uint8Array): number
   hciFilter(socket: Descriptor, filter: Uint8Array): number
   holdLe(adapter: Uint8Array, peer: Uint8Array, peerType: number): Descriptor | number

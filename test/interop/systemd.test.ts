@@ -185,3 +185,18 @@ test('S16: the unit of the packages has an exposure below 2.0, and no capability
   assert.match(stdout, /exposure level for os-node.service: 1\.\d/)
   assert.match(readFileSync(unit, 'utf8'), /^CapabilityBoundingSet=$/m)
 })
+
+test('the units of the packages are well-formed; the one that opens Bluetooth adapters has that right and no more', () => {
+  const dir = join(root, 'rootfs/usr/lib/systemd/system')
+  const units = ['os-node-hci.socket', 'os-node-hci@.service']
+  const verify = ['verify', '--man=no', '--recursive-errors=no', ...units.map(name => join(dir, name))]
+  const { stderr } = spawnSync('systemd-analyze', verify, { encoding: 'utf8' })
+  // the program is not installed here
+  const complaints = stderr
+    .split('\n')
+    .filter(line => /os-node-hci/.test(line) && !/hci-open is not executable/.test(line))
+  assert.deepEqual(complaints, [])
+  const security = ['security', '--offline=true', '--no-pager', '--threshold=30', join(dir, units[1]!)]
+  const { status, stdout } = spawnSync('systemd-analyze', security, { encoding: 'utf8' })
+  assert.equal(status, 0, stdout)
+})

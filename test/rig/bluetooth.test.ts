@@ -1,10 +1,13 @@
 // Advertisements over a virtual radio: a real gateway hears them on hci0, and what it logs is what the formats say. Then the
 // scan is stopped behind its back, the air goes silent, and the adapter is pulled out and put back (R20).
-// Needs: bluetooth
+// Needs: bluetooth analyze
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { createCipheriv } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { HciSocket } from '../../drivers/bluetooth/hci-socket'
 import { exportFacts } from '../../src/log'
 import {
   Advertiser,
@@ -15,8 +18,11 @@ import {
   unplugAdapters,
 } from '../lib/ble'
 import { askControl } from '../lib/control'
-import { type LoggedFact, type LoggedSensor, Machine, sensorsOf, until } from '../lib/gateway'
+import { type LoggedFact, type LoggedSensor, Machine, root, sensorsOf, until } from '../lib/gateway'
 import { inTheRig, tool } from '../lib/rig'
+
+/** no right to open an adapter, as the service of the packages */
+const UNPRIVILEGED = ['setpriv', '--bounding-set=-net_admin,-net_raw', '--inh-caps=-net_admin,-net_raw']
 
 const KEY = '231d39c1d7cc1ab1aee224cd096db932'
 const address = adapterAddress(1)
@@ -166,6 +172,37 @@ inTheRig(
       device = await Advertiser.on(1)
       device.send(serviceDataOf(0xfcd2, '4002280a03bf13'))
       await logged('plain_temperature', 26 + 273.15)
+    })
+
+    test('a gateway without rights gets the adapter from hci-open, also after it was pulled out; one that is held is named', async t => {
+      await machine.stop()
+      const service = new Machine('/run/ble', 'run', JSON.parse(readFileSync(machine.config, 'utf8')), UNPRIVILEGED)
+      const down = (reason: RegExp) =>
+        until(String(reason), async () => reason.test((await askControl(service.dataDir, 'status')).links.plain.reason))
+      t.after(() => service.stop())
+      await service.start([])
+      await down(/no right to use hci0/)
+      await service.stop()
+      const program = join(root, 'dist/native', `linux-${process.arch}`, 'hci-open')
+      const listen = ['--listen=/run/os-node-hci', '--seqpacket', '--accept', '--inetd', program]
+      const systemd = spawn('systemd-socket-activate', listen, { stdio: 'ignore' })
+      t.after(() => systemd.kill())
+      // another program has the channel
+      const holder = new HciSocket()
+      tool('hciconfig', 'hci0', 'down')
+      holder.bindUser(0)
+      await service.start([])
+      await down(/hci-open could not open hci0: bind EBUSY/)
+      holder.stop()
+      device.send(serviceDataOf(0xfcd2, '40022a0a03bf13'))
+      await logged('plain_temperature', 26.02 + 273.15)
+      device.close()
+      await unplugAdapters()
+      await down(/hci0|no Bluetooth adapter/)
+      await plugInAdapters(2)
+      device = await Advertiser.on(1)
+      device.send(serviceDataOf(0xfcd2, '40022c0a03bf13'))
+      await logged('plain_temperature', 26.04 + 273.15)
     })
   },
   { seconds: 600 },

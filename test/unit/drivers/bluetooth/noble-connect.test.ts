@@ -97,7 +97,7 @@ test('the installed noble has every private field that is used; one that is miss
   const { default: Noble } = await import('@stoprocent/noble/lib/noble.js')
   const { default: Bindings } = await import('@stoprocent/noble/lib/hci-socket/bindings.js')
   const { default: Hci } = await import('@stoprocent/noble/lib/hci-socket/hci.js' as string)
-  const bindings = new Bindings({ deviceId: 0, extended: false, hciDriver: EventEmitter })
+  const bindings = new Bindings({ deviceId: 0, extended: false, hciDriver: EventEmitter, userChannel: false })
   bindings._sigIntHandler = () => undefined // set when it opens an adapter
   const parts = [new Noble(bindings), bindings, new Hci({ deviceId: 0 })] as const
   checkLibrary(...parts)

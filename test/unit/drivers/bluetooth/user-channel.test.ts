@@ -1,0 +1,85 @@
+// The user channel as another process opens it: what is asked of it, what comes back, and that the connection is closed whatever happens.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { HciSocket } from '../../../../drivers/bluetooth/hci-socket'
+import { adapterTrouble } from '../../../../drivers/bluetooth/machine'
+import { HELPER, openUserChannel } from '../../../../drivers/bluetooth/user-channel'
+import type { Files } from '../../../../src/lib/files'
+import type { Descriptor, HciAddon } from '../../../../src/native/addon'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
+
+const EACCES = -13
+const EBUSY = -16
+
+/** The addon with a helper that answers `answer`, at once or never. */
+function world({
+  connection = 'connection' as string | number,
+  answer = 'channel' as string | number,
+  wakes = true,
+} = {}) {
+  const calls: string[] = []
+  const made = (what: string | number) => what as unknown as Descriptor
+  const addon = {
+    connectUnixPackets: path => {
+      calls.push(`connect ${path}`)
+      return made(connection)
+    },
+    sendOne: (_, packet) => calls.push(`send ${Buffer.from(packet)}`),
+    watch: (_, _events, wake) => {
+      if (wakes) setImmediate(() => wake!(1))
+      return 0
+    },
+    takeDescriptor: () => made(answer),
+    openHci: device => made(`opened ${device}`),
+    close: descriptor => calls.push(`close ${descriptor}`) * 0,
+  } as Partial<HciAddon> as HciAddon
+  const timers = new ManualTimers(new ManualClock())
+  return { calls, timers, addon, channel: openUserChannel(3, timers, addon) }
+}
+
+test('the helper is asked for the adapter, and its channel is taken; the connection is closed', async () => {
+  const { calls, channel } = world()
+  assert.equal(await channel, 'channel')
+  assert.deepEqual(calls, [`connect ${HELPER}`, 'send 3', 'close connection'])
+})
+
+test('an adapter that another program has is LINK_DOWN with the reason of the system', async () => {
+  const { calls, channel } = world({ answer: EBUSY })
+  await assert.rejects(channel, { code: 'LINK_DOWN', message: 'hci-open could not open hci3: bind EBUSY' })
+  assert.equal(calls.at(-1), 'close connection')
+})
+
+test('without a helper it is NO_ACCESS with what to do; one that never answers is TIMEOUT', async () => {
+  const none = world({ connection: EACCES })
+  await assert.rejects(none.channel, (error: Error & { code: string; hint: string }) => {
+    assert.deepEqual([error.code, error.message], ['NO_ACCESS', `${HELPER}: connect EACCES`])
+    return /systemctl start os-node-hci\.socket/.test(error.hint)
+  })
+  const silent = world({ wakes: false })
+  const late = assert.rejects(silent.channel, { code: 'TIMEOUT' })
+  await silent.timers.advance(5000)
+  await late
+  assert.equal(silent.calls.at(-1), 'close connection')
+})
+
+test('a socket that was handed a channel uses that, once', () => {
+  const { calls, addon } = world()
+  const socket = new HciSocket(addon, 'channel' as unknown as Descriptor)
+  socket.bindUser(3)
+  socket.stop()
+  assert.equal(calls.at(-1), 'close channel')
+  socket.bindUser(3)
+  socket.stop()
+  assert.equal(calls.at(-1), 'close opened 3')
+})
+
+test('no right to use an adapter is trouble only where no helper listens', () => {
+  const files = (helper: boolean): Files =>
+    ({
+      list: () => ['hci0'],
+      exists: (path: string) => helper && path === HELPER,
+      read: (path: string) => Buffer.from(path === '/proc/self/status' ? 'CapEff:\t0000000000000000\n' : ''),
+    }) as Partial<Files> as Files
+  assert.equal(adapterTrouble(files(true), 'hci0'), null)
+  assert.match(adapterTrouble(files(false), 'hci0')?.message ?? '', /no right to use hci0/)
+})
