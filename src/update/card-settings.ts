@@ -2,6 +2,7 @@
 // (FAT16, one root directory; src/build/image/disk.mjs makes it).
 // Errors: BAD_ARGUMENT, E_FLASH (a start partition of another form, or without room).
 import { OsError } from '../lib/errors'
+import { uplinkOf } from './uplink'
 
 export interface CardSettings {
   readonly hostname?: string
@@ -9,12 +10,14 @@ export interface CardSettings {
   readonly country?: string
   /** public keys, one per line */
   readonly keys?: string
+  /** where to send, see uplinkOf */
+  readonly uplink?: string
 }
 
 const KEY = /^(ssh-(ed25519|rsa)|ecdsa-sha2-[a-z0-9-]+) [A-Za-z0-9+/=]+( .*)?$/
 
 /** The rules are those of the script that reads the file (src/build/image/root/usr/lib/os-node/setup). Throws BAD_ARGUMENT. */
-export function settingLines({ hostname, wifi, country, keys }: CardSettings): string {
+export function settingLines({ hostname, wifi, country, keys, uplink }: CardSettings): string {
   const lines: string[] = []
   const add = (name: string, value: string | undefined, good: RegExp, rule: string): void => {
     if (value === undefined) return
@@ -28,6 +31,10 @@ export function settingLines({ hostname, wifi, country, keys }: CardSettings): s
   add('wifi_country', country, /^[A-Z]{2}$/, 'two capital letters, as DE')
   for (const key of keys?.split(/\r?\n/) ?? [])
     if (key && !key.startsWith('#')) add('ssh_key', key, KEY, 'a public key in one line, as in id_ed25519.pub')
+  if (uplink !== undefined) {
+    uplinkOf(uplink)
+    lines.push(`uplink=${uplink}\n`)
+  }
   return lines.join('')
 }
 

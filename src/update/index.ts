@@ -1,5 +1,6 @@
 // dist/os-node-update.js: installs updates of the SD image, shows the slots, and decides a trial. `os-node update` and `os-node slots`
-// load it; units of the image run it: `os-node-update boot | confirm | give-up | request`. It is a file of its own: only the image has slots.
+// load it; units of the image run it: `os-node-update boot | confirm | give-up | request | scheduled | stick NAME | uplink`. It is a file of its own:
+// only the image has slots.
 // `os-node flash`, which writes a card, is in it too: no gateway needs it.
 // What it shows lies in a file of /run, which everybody reads: the card is for root alone.
 // Errors: NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE, E_FLASH.
@@ -9,6 +10,7 @@ import {
   closeSync,
   constants,
   existsSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -19,12 +21,26 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError, orElse } from '../lib/errors'
+import {
+  checkAutomatic,
+  checked,
+  checkText,
+  checkTime,
+  type LastCheck,
+  lineOf,
+  readCheck,
+  runsAlready,
+  writeCheck,
+} from './automatic'
 import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
 import { type Installed, installUpdate, type Progress } from './install'
+import { type Schedule, scheduleOf, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'
-import { openSource } from './source'
+import { openSource, type Source } from './source'
+import { mountStick, newestOn, openOn, updatesOn } from './stick'
 import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, settle } from './trial'
+import { takeUplink } from './uplink'
 
 export { writeUpdate } from './file'
 export { flash, imageOf } from './flash'
@@ -36,6 +52,9 @@ const PLACES = {
   lock: '/run/os-node-update.pid',
   /** what the page asks for: the address of an update */
   request: '/run/os-node/update-request',
+  schedule: '/run/os-node-fetch.conf',
+  check: '/data/update/check.json',
+  stick: '/run/os-node-stick',
 }
 
 const MIB = 2 ** 20
@@ -59,6 +78,9 @@ interface Shown {
   board: string
   slots: ShownSlot[]
   last_update?: LastUpdate
+  schedule?: Schedule
+  /** the last update that the board looked for by itself, or that was on a USB stick */
+  last_check?: LastCheck
   progress?: Progress
   /** why the last update was not installed */
   problem?: string
@@ -83,13 +105,19 @@ function show(slots: Slots): Shown {
     return { slot: name, version, running, state }
   })
   const last = new LastUpdates(PLACES.last).read()
+  const schedule = ownersSchedule()
+  const check = readCheck(PLACES.check)
   return {
     ok: true,
     board: slots.board,
     slots: shown.sort((a, b) => a.slot.localeCompare(b.slot)),
     ...(last && { last_update: last }),
+    ...(schedule && { schedule }),
+    ...(check && { last_check: check }),
   }
 }
+
+const ownersSchedule = (): Schedule | undefined => scheduleOf(() => readFileSync(PLACES.schedule, 'utf8'))
 
 /** Writes what `os-node slots` and the page show. */
 function publish(slots: Slots, more: Pick<Shown, 'progress' | 'problem'> = {}): void {
@@ -100,7 +128,7 @@ function publish(slots: Slots, more: Pick<Shown, 'progress' | 'problem'> = {}): 
   renameSync(temporary, PLACES.shown)
 }
 
-function asText({ board, slots, last_update: last, progress, problem }: Shown): string {
+function asText({ board, slots, last_update: last, schedule, last_check: check, progress, problem }: Shown): string {
   const lines = slots.map(
     ({ slot, version, running, state }) =>
       `${slot}     ${(version ?? '-').padEnd(12)}${running ? 'yes' : 'no '}      ${state}`,
@@ -112,6 +140,8 @@ function asText({ board, slots, last_update: last, progress, problem }: Shown): 
     ...(last
       ? [`last update: ${last.from} → ${last.version}: ${last.outcome}${last.reason ? `, ${last.reason}` : ''}`]
       : []),
+    ...(schedule ? [`looks for updates: ${schedule.days || 'every day'} ${schedule.time} UTC, ${schedule.url}`] : []),
+    ...(check ? [checkText(check)] : []),
     ...(progress ? [`an update is written: ${progress.step} ${Math.round(progress.done * 100)} %`] : []),
     ...(problem === undefined ? [] : [`not installed: ${problem}`]),
   ].join('\n')
@@ -138,18 +168,32 @@ function lock(): void {
   writeFileSync(PLACES.lock, String(process.pid), { flag: 'wx' })
 }
 
+interface Attempt {
+  open(): Promise<Source>
+  print(line: string): void
+  readonly restart: boolean
+  /** nobody asked for this very update */
+  readonly automatic?: boolean
+  /** UNIX ms at which it has to be over */
+  readonly until?: number
+}
+
 /** Installs the update of a file or URL. Rejects with NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE. */
 export async function update(name: string, restart: boolean, print: (line: string) => void): Promise<object> {
-  const slots = openSlots()
+  return { ok: true, ...(await attempt(openSlots(), { open: () => openSource(name), restart, print })) }
+}
+
+/** Undefined: what the source has runs already, and nobody asked for it. */
+async function attempt(slots: Slots, one: Attempt): Promise<Installed | undefined> {
   lock()
   try {
-    const installed = await install(slots, name, print)
+    const installed = await install(slots, one)
     publish(slots)
-    if (restart) {
-      print('the board starts again and tries it; it goes back to the old version unless the gateway works')
+    if (installed && one.restart) {
+      one.print('the board starts again and tries it; it goes back to the old version unless the gateway works')
       execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
     }
-    return { ok: true, ...installed }
+    return installed
   } catch (error) {
     publish(slots, { problem: asOsError(error).message })
     throw error
@@ -158,10 +202,12 @@ export async function update(name: string, restart: boolean, print: (line: strin
   }
 }
 
-async function install(slots: Slots, name: string, print: (line: string) => void): Promise<Installed> {
-  const source = await openSource(name)
+async function install(slots: Slots, { open, print, automatic, until }: Attempt): Promise<Installed | undefined> {
+  const updates = new LastUpdates(PLACES.last)
+  const source = await open()
   let shown = ''
   const report = (progress: Progress): void => {
+    checkTime(until, Date.now())
     const key = `${progress.step} ${Math.floor(progress.done * 10) * 10} %`
     if (key === shown) return
     shown = key
@@ -170,14 +216,94 @@ async function install(slots: Slots, name: string, print: (line: string) => void
   }
   try {
     const update = await readUpdate(source.read, keysOf(PLACES.keys))
+    if (automatic) {
+      if (runsAlready(update.list, slots)) return undefined
+      checkAutomatic(update, slots, updates)
+    }
     const installed = await installUpdate(update, source, slots, report)
+    checkTime(until, Date.now())
     const { version, fetched_bytes: fetched, bytes } = installed
-    beginTrial(slots, new LastUpdates(PLACES.last), installed, Date.now())
+    beginTrial(slots, updates, installed, Date.now())
     print(`${version} is in slot ${installed.slot}: ${mib(fetched)} MB of ${mib(bytes)} MB were fetched`)
     return installed
   } finally {
     await source.close()
   }
+}
+
+/** The exit code by which the unit of the schedule tries again. */
+const AGAIN = 75
+
+/** Looks for an update by the schedule of os-node.conf; the exit code. */
+async function scheduled(slots: Slots): Promise<number> {
+  const schedule = ownersSchedule()
+  const until = schedule && windowEnd(schedule, Date.now())
+  if (!schedule || until === undefined) {
+    console.log('this is not the time for updates by os-node.conf')
+    return 0
+  }
+  const { url } = schedule
+  const one = { open: () => openSource(url), print: console.log, restart: false, automatic: true, until }
+  const check = await checked(url, () => attempt(slots, one), Date.now)
+  writeCheck(PLACES.check, check)
+  publish(slots)
+  console.log(checkText(check))
+  if (check.result === 'installed') execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
+  return check.result === 'interrupted' ? AGAIN : check.result === 'refused' ? 1 : 0
+}
+
+/** On the screen and the serial console, for the person who put the stick in, and in the log. */
+function sayOnConsoles(line: string): void {
+  console.log(line)
+  const consoles = orElse('', () => readFileSync('/sys/class/tty/console/active', 'latin1'))
+  for (const name of consoles.trim().split(' '))
+    orElse(undefined, () => writeFileSync(join('/dev', name), `\r\nos-node: ${line}\r\n`, { flag: 'a' }))
+}
+
+/** Takes the newest update of the USB stick whose partition is `name`; the exit code. */
+async function fromStick(slots: Slots, name: string): Promise<number> {
+  const folder = join(PLACES.stick, name)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  try {
+    mountStick(name, folder)
+  } catch (error) {
+    sayOnConsoles(lineOf(error))
+    return 1
+  }
+  if (updatesOn(folder).length === 0) {
+    console.log('there is no update on the USB stick')
+    return 0
+  }
+  const updates = new LastUpdates(PLACES.last)
+  let runs = false
+  const { name: newest, refusals } = await newestOn(folder, keysOf(PLACES.keys), update => {
+    runs ||= runsAlready(update.list, slots)
+    checkAutomatic(update, slots, updates)
+  })
+  // a stick that stays in after an update is found again at each start
+  if (!newest && runs) {
+    console.log('the update on the USB stick runs already')
+    return 0
+  }
+  const source = newest ? `USB stick, ${newest}` : 'USB stick'
+  if (newest) sayOnConsoles(`${newest} is installed from the USB stick; leave the stick in`)
+  const check = await checked(
+    source,
+    () => {
+      if (!newest) throw new OsError('E_UPDATE', refusals.join('; '), { hint: 'nothing was changed' })
+      return attempt(slots, { open: () => openOn(folder, newest), print: console.log, restart: false, automatic: true })
+    },
+    Date.now,
+  )
+  writeCheck(PLACES.check, check)
+  publish(slots)
+  sayOnConsoles(
+    check.result === 'installed'
+      ? `${check.detail} is installed: the board starts again and tries it; take the stick out`
+      : `USB stick: not installed: ${check.detail}`,
+  )
+  if (check.result === 'installed') execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
+  return check.result === 'installed' ? 0 : 1
 }
 
 /** The address that the gateway wrote down. The file is the gateway's, which is no more trusted than the network. Throws E_UPDATE. */
@@ -192,7 +318,7 @@ function requested(): string {
 }
 
 /** Runs a command of the image's units; the exit code. */
-async function main(command = ''): Promise<number> {
+async function main(command = '', name = ''): Promise<number> {
   const slots = openSlots()
   const updates = new LastUpdates(PLACES.last)
   switch (command) {
@@ -216,9 +342,16 @@ async function main(command = ''): Promise<number> {
         console.error(asOsError(error).message)
         return 1
       }
+    case 'uplink':
+      takeUplink()
+      return 0
+    case 'scheduled':
+      return scheduled(slots)
+    case 'stick':
+      return fromStick(slots, name)
     default:
       console.error(
-        'os-node-update boot | confirm | give-up | request: for the units of the image; people use os-node update',
+        'os-node-update boot | confirm | give-up | request | scheduled | stick NAME | uplink: for the units of the image; people use os-node update',
       )
       return 2
   }
@@ -226,4 +359,11 @@ async function main(command = ''): Promise<number> {
   return 0
 }
 
-if (require.main === module) void main(process.argv[2]).then(code => (process.exitCode = code))
+if (require.main === module)
+  void main(process.argv[2], process.argv[3]).then(
+    code => (process.exitCode = code),
+    error => {
+      console.error(lineOf(error))
+      process.exitCode = 1
+    },
+  )

@@ -21,6 +21,8 @@ export interface Progress {
 
 export interface Installed {
   readonly version: string
+  /** UNIX seconds */
+  readonly built_at: number
   readonly from: string
   readonly slot: SlotName
   readonly bytes: number
@@ -212,6 +214,7 @@ export async function installUpdate(
       })
     return {
       version: update.list.version,
+      built_at: update.list.built_at,
       from: slots.version,
       slot: slots.other.name,
       bytes: whole,

@@ -1,7 +1,7 @@
 // Where an update comes from: a file, or a URL that is read from front to back. A server that knows ranges sends only what is asked
 // for; of another one the bytes in between are read and dropped. A connection that breaks is opened again where it broke.
 // Errors: E_UPDATE_SOURCE (no such file, a server that answers with an error, no progress in five tries), E_UPDATE (cut short).
-import { open } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { OsError } from '../lib/errors'
 import type { ReadAt } from './file'
@@ -25,12 +25,19 @@ async function fromFile(name: string): Promise<Source> {
   const file = await open(name, 'r').catch((error: Error) => {
     throw cannot(name, error.message)
   })
+  return fromHandle(file, name)
+}
+
+/** An open file, which `close` closes. */
+export function fromHandle(file: FileHandle, name: string): Source {
   let received = 0
   return {
     received: () => received,
     async read(at, length) {
       const bytes = Buffer.alloc(length)
-      const { bytesRead } = await file.read(bytes, 0, length, at)
+      const { bytesRead } = await file.read(bytes, 0, length, at).catch((error: Error) => {
+        throw cannot(name, error.message)
+      })
       if (bytesRead < length) throw cutShort(name)
       received += length
       return bytes

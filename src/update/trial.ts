@@ -15,6 +15,26 @@ export interface LastUpdate {
   readonly reason?: string
   /** UNIX ms by the clock of the board */
   readonly at: number
+  /** UNIX seconds */
+  readonly built_at?: number
+  /** updates that went back, the newest first: the board does not try them again by itself */
+  readonly went_back?: readonly string[]
+}
+
+const KEPT = 16
+
+/** What names an update: two of one version differ in the time of building. */
+const nameOf = ({ version, built_at: built = 0 }: Pick<LastUpdate, 'version' | 'built_at'>): string =>
+  `${version} ${built}`
+
+/** Whether this update was tried on this board and went back. */
+export const wentBack = (updates: LastUpdates, update: Pick<LastUpdate, 'version' | 'built_at'>): boolean =>
+  updates.read()?.went_back?.includes(nameOf(update)) ?? false
+
+/** The record of a trial that went back. */
+const backOf = (last: LastUpdate, reason: string, at: number): LastUpdate => {
+  const before = (last.went_back ?? []).filter(name => name !== nameOf(last))
+  return { ...last, outcome: 'rolled back', reason, at, went_back: [nameOf(last), ...before].slice(0, KEPT) }
 }
 
 export class LastUpdates {
@@ -35,8 +55,10 @@ export class LastUpdates {
 }
 
 /** Lets the next start try the slot that was written. The record comes first: a cut of the power leaves no trial without one. */
-export function beginTrial(slots: Slots, updates: LastUpdates, { version, from, slot }: Installed, now: number): void {
-  updates.write({ version, from, slot, outcome: 'trial', at: now })
+export function beginTrial(slots: Slots, updates: LastUpdates, installed: Installed, now: number): void {
+  const { version, built_at, from, slot } = installed
+  const { went_back } = updates.read() ?? {}
+  updates.write({ version, built_at, from, slot, outcome: 'trial', at: now, ...(went_back && { went_back }) })
   slots.tryOnce(slot)
 }
 
@@ -56,8 +78,7 @@ export function confirm(slots: Slots, updates: LastUpdates, now: number): boolea
 export function giveUp(slots: Slots, updates: LastUpdates, now: number): boolean {
   if (!onTrial(slots)) return false
   const last = updates.read()
-  if (last)
-    updates.write({ ...last, outcome: 'rolled back', reason: 'the gateway did not become healthy in time', at: now })
+  if (last) updates.write(backOf(last, 'the gateway did not become healthy in time', now))
   return true
 }
 
@@ -67,5 +88,5 @@ export function settle(slots: Slots, updates: LastUpdates, now: number): void {
   if (last?.outcome !== 'trial' || slots.choice().trying || onTrial(slots)) return
   const reason = 'its system did not start, or the power was cut during the trial'
   const confirmed = last.slot === slots.running.name
-  updates.write({ ...last, ...(confirmed ? { outcome: 'confirmed' } : { outcome: 'rolled back', reason }), at: now })
+  updates.write(confirmed ? { ...last, outcome: 'confirmed', at: now } : backOf(last, reason, now))
 }

@@ -39,6 +39,8 @@ export interface Power {
 export class Board {
   readonly place = mkdtempSync(join(tmpdir(), 'os-node-image-'))
   readonly card = join(this.place, 'card.img')
+  /** more of the emulator's command line */
+  extra: readonly string[] = []
   readonly #running = new Set<Power>()
   readonly #key = join(this.place, 'key')
   readonly #ssh = join(this.place, 'id')
@@ -82,7 +84,13 @@ export class Board {
       [this.#plainPort, 80],
       [this.#sshPort, 22],
     ].map(([here, there]) => `hostfwd=tcp:127.0.0.1:${here}-:${there}`)
-    const network = ['-netdev', `user,id=n,${ports.join()}`, '-device', 'virtio-net-pci,netdev=n,romfile=']
+    const network = [
+      '-netdev',
+      `user,id=n,${ports.join()}`,
+      '-device',
+      'virtio-net-pci,netdev=n,romfile=',
+      ...this.extra,
+    ]
     const child = spawn(
       'qemu-system-aarch64',
       [...machine, ...disk, '-device', 'virtio-blk-pci,drive=card', ...network, '-device', 'i6300esb'],
@@ -229,4 +237,5 @@ export class Board {
 export interface SlotsAnswer {
   slots: { slot: string; version: string | null; running: boolean; state: string }[]
   last_update?: { version: string; outcome: string; reason?: string }
+  last_check?: { source: string; result: string; detail: string }
 }

@@ -28,6 +28,8 @@ test('the shipped file, an empty one and none change nothing and complain about 
       'os-node-wifi.conf',
       'systemd/network/70-static.network',
       'ssh/authorized_keys',
+      'os-node-fetch.conf',
+      'systemd/system/os-node-fetch.timer',
     ])
       assert.equal(read(name), null, name)
   }
@@ -53,6 +55,11 @@ test('every setting of the shipped file is taken once its # is away, from any ed
     )
     assert.equal(read('chrony-sources/os-node.sources'), 'server 192.168.1.1 iburst\n')
     assert.equal(read('ssh/authorized_keys'), 'ssh-ed25519 AAAAC3Nz you@laptop\n')
+    assert.equal(read('os-node-fetch.conf'), 'https://example.org/os-node-rpi-4.update\n02:00-05:00\nsun\n')
+    assert.match(
+      read('systemd/system/os-node-fetch.timer')!,
+      /^OnCalendar=sun \*-\*-\* 02:00:00 UTC\nRandomizedDelaySec=90min$/m,
+    )
   }
 })
 
@@ -95,4 +102,28 @@ test('a Wi-Fi password that cannot be used leaves Wi-Fi off; what holds secrets 
   runOnBusybox(SETUP, join(dir, 'c'), dir)
   for (const name of ['os-node-wifi.conf', 'ssh/authorized_keys'])
     assert.equal(statSync(join(dir, name)).mode & 0o777, 0o600, name)
+})
+
+test('the schedule of updates: every night without more, over midnight, and lines that cannot be used', () => {
+  const url = 'update_url=http://10.0.0.1:8080/a.update'
+  const timer = 'systemd/system/os-node-fetch.timer'
+  const nightly = setUp(`${url}\n`)
+  assert.equal(nightly('os-node-fetch.conf'), 'http://10.0.0.1:8080/a.update\n02:00-05:00\n\n')
+  assert.match(nightly(timer)!, /^OnCalendar=\*-\*-\* 02:00:00 UTC\nRandomizedDelaySec=90min$/m)
+  const over = setUp(`${url}\nupdate_time=23:08-00:09\nupdate_days=mon,fri\n`)
+  assert.match(over(timer)!, /^OnCalendar=mon,fri \*-\*-\* 23:08:00 UTC\nRandomizedDelaySec=30min$/m)
+  for (const [text, rule] of [
+    ['update_url=ftp://example.org/a', /line 1: update_url: an address/],
+    ['update_url=https://me:secret@example.org/a', /line 1: update_url: an address/],
+    ['update_url=https://example.org/a b', /line 1: update_url: an address/],
+    [`${url}\nupdate_time=2-5`, /line 2: update_time: begin and end/],
+    [`${url}\nupdate_time=24:00-05:00`, /line 2: update_time: begin and end/],
+    [`${url}\nupdate_time=02:00-02:00`, /line 2: update_time: begin and end/],
+    [`${url}\nupdate_days=sunday`, /line 2: update_days: as sun/],
+    ['update_time=02:00-05:00\nupdate_days=sun', /^$/],
+  ] as const) {
+    const read = setUp(text)
+    assert.match(read('os-node-setup.txt')!, rule, text)
+    assert.equal(read(timer) === null, !text.includes(url), text)
+  }
 })

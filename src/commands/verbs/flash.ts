@@ -40,6 +40,7 @@ export const flash: Verb = {
     wifi: { type: 'string', value: 'SSID[:PASSWORD]', help: 'network; without PASSWORD it asks for one' },
     'wifi-country': { type: 'string', value: 'CC', help: 'country of the Wi-Fi, as DE' },
     key: { type: 'string', value: 'FILE', help: 'public keys for the remote shell' },
+    uplink: { type: 'string', value: 'URL', help: 'where to send, as udp://192.0.2.10:8080' },
     yes: { type: 'boolean', help: 'do not ask' },
   },
   operands: ['device'],
@@ -68,6 +69,7 @@ export const flash: Verb = {
         wifi: wifiOf(text(options.wifi)),
         country: text(options['wifi-country']),
         keys: keysOf(text(options.key)),
+        uplink: text(options.uplink),
         print: line => context.print({ text: line }, line),
       })
       return { value: value as Record<string, unknown>, text: '' }

@@ -70,7 +70,15 @@ class Pi {
 /** A board with an update in slot B that the next start tries. */
 function updated(): Pi {
   const pi = new Pi()
-  const installed = { version: '1.0.3', from: '1.0.2', slot: 'B' as const, bytes: 0, fetched_bytes: 0, copied_bytes: 0 }
+  const installed = {
+    version: '1.0.3',
+    built_at: 9,
+    from: '1.0.2',
+    slot: 'B' as const,
+    bytes: 0,
+    fetched_bytes: 0,
+    copied_bytes: 0,
+  }
   beginTrial(pi.slots, pi.updates, installed, 5)
   return pi
 }

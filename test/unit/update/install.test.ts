@@ -1,68 +1,15 @@
 // Updates on files that stand for the partitions of a card: what is written, what is fetched, and what is refused.
 import assert from 'node:assert/strict'
-import { createCipheriv, generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { generateKeyPairSync } from 'node:crypto'
+import { readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
-import { isNewer, readUpdate, type UpdateList, writeUpdate } from '../../../src/update/file'
+import { test } from 'node:test'
+import { isNewer, readUpdate } from '../../../src/update/file'
 import { installUpdate } from '../../../src/update/install'
 import { openSlots, type Slots, versionOn } from '../../../src/update/slots'
 import { openSource } from '../../../src/update/source'
 import { beginTrial, confirm, giveUp, LastUpdates, settle } from '../../../src/update/trial'
-import { removeDir } from '../../lib/gateway'
-
-const place = mkdtempSync(join(tmpdir(), 'os-node-update-'))
-after(() => removeDir(place))
-const MIB = 2 ** 20
-const at = (name: string): string => join(place, name)
-const { publicKey, privateKey } = generateKeyPairSync('ed25519')
-const pem = (key: KeyObject): string => String(key.export({ type: 'spki', format: 'pem' }))
-
-/** Bytes that look like packed ones, the same for the same seed. */
-function noise(seed: number, length: number): Buffer {
-  const cipher = createCipheriv('aes-128-ctr', Buffer.alloc(16, seed), Buffer.alloc(16))
-  return cipher.update(Buffer.alloc(length))
-}
-
-/** A boot partition with its command line, and where the digit of the root partition is. */
-function bootOf(version: string, built: number, size = 2 * MIB): { bytes: Buffer; digit: number } {
-  const bytes = noise(1, size)
-  bytes.writeUInt16LE(0xaa55, 510)
-  const line = `console=ttyAMA0 os_node.version=${version} os_node.built=${built} os_node.partition=5 quiet\n`
-  bytes.write(line, 40_000, 'latin1')
-  return { bytes, digit: 40_000 + line.indexOf('=5 ') + 1 }
-}
-
-const rootOf = (change: string): Buffer => Buffer.concat([noise(2, 2 * MIB), Buffer.from(change), noise(3, MIB)])
-
-/** A card that runs `version` in slot A. */
-function card(version = '1.0.0', { board = 'bench', chooser = 'sector' } = {}): Slots {
-  const devices = at('devices')
-  mkdirSync(devices, { recursive: true })
-  writeFileSync(join(devices, 'id-02'), bootOf(version, 100).bytes)
-  writeFileSync(join(devices, 'id-05'), rootOf('old'))
-  for (const name of ['id-03', 'id-06']) writeFileSync(join(devices, name), Buffer.alloc(4 * MIB))
-  for (const name of ['id-02', 'id-05']) truncateSync(join(devices, name), 4 * MIB)
-  writeFileSync(at('disk'), Buffer.alloc(MIB))
-  return running('A', version, { board, chooser })
-}
-
-function running(slot: 'A' | 'B', version: string, { board = 'bench', chooser = 'sector' } = {}): Slots {
-  const words = { board, version, built: 100, chooser, disk: 'id', partition: slot === 'A' ? 5 : 6 }
-  const line = Object.entries(words).map(([name, value]) => `os_node.${name}=${value}`)
-  writeFileSync(at('cmdline'), `console=tty1 ${line.join(' ')} ro\n`)
-  return openSlots(at('cmdline'), at('devices'), at('disk'))
-}
-
-function pack(to: string, version: string, more: Partial<UpdateList> = {}, key = privateKey): string {
-  const { bytes, digit } = bootOf(version, 200)
-  writeFileSync(at('boot.part'), bytes)
-  writeFileSync(at('root.part'), rootOf('new system'))
-  const about = { board: 'bench', version, built_at: 200, partition_at: digit, ...more }
-  writeUpdate(at(to), about, { boot: at('boot.part'), root: at('root.part') }, key)
-  return at(to)
-}
+import { at, bootOf, card, MIB, pack, pem, publicKey, rootOf, running } from '../../lib/update-card'
 
 async function install(slots: Slots, path: string, keys = pem(publicKey)) {
   const source = await openSource(path)
@@ -129,6 +76,7 @@ test('a trial: confirmed it stays, given up or without a word the old slot is ba
     outcome: 'rolled back',
     reason: 'its system did not start, or the power was cut during the trial',
     at: 10,
+    went_back: ['1.1.0 0'],
   })
 })
 
@@ -138,7 +86,15 @@ test('a cut of the power beside either write of a trial leaves a record that is 
   const cut = (): never => {
     throw new Error('power')
   }
-  const installed = { version: '1.1.0', from: '1.0.0', slot: 'B', bytes: 1, fetched_bytes: 1, copied_bytes: 0 } as const
+  const installed = {
+    version: '1.1.0',
+    built_at: 200,
+    from: '1.0.0',
+    slot: 'B',
+    bytes: 1,
+    fetched_bytes: 1,
+    copied_bytes: 0,
+  } as const
   assert.throws(() => beginTrial({ ...slots, tryOnce: cut }, updates, installed, 1), /power/)
   settle(running('A', '1.0.0'), updates, 2)
   assert.equal(updates.read()!.outcome, 'rolled back')
@@ -146,7 +102,8 @@ test('a cut of the power beside either write of a trial leaves a record that is 
   const b = running('B', '1.1.0')
   b.activate('B')
   settle(b, updates, 4)
-  assert.deepEqual(updates.read(), { version: '1.1.0', from: '1.0.0', slot: 'B', outcome: 'confirmed', at: 4 })
+  const { outcome, built_at, went_back } = updates.read()!
+  assert.deepEqual([outcome, built_at, went_back?.[0]], ['confirmed', 200, '1.1.0 200'])
 })
 
 test('what is refused leaves the other slot as it was', async () => {

@@ -1,0 +1,77 @@
+// Updates that nobody waits for: by the schedule of os-node.conf, and from a USB stick. What became of the last look is kept on the data
+// partition, where `os-node slots` and the page find it after a restart.
+import { mkdirSync, readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError, OsError, orElse } from '../lib/errors'
+import type { Update, UpdateList } from './file'
+import { checkUpdate, type Installed } from './install'
+import type { Slots } from './slots'
+import { type LastUpdates, wentBack } from './trial'
+
+export interface LastCheck {
+  /** UNIX ms by the clock of the board */
+  readonly at: number
+  /** address, or file on a USB stick */
+  readonly source: string
+  /** interrupted: the source could not be read, or the window ended; the next look goes on */
+  readonly result: 'installed' | 'up to date' | 'refused' | 'interrupted'
+  /** version, or why not */
+  readonly detail: string
+}
+
+export const readCheck = (path: string): LastCheck | undefined =>
+  orElse(undefined, () => JSON.parse(readFileSync(path, 'utf8')) as LastCheck)
+
+export function writeCheck(path: string, check: LastCheck): void {
+  mkdirSync(dirname(path), { recursive: true })
+  atomicWrite(path, `${JSON.stringify(check)}\n`)
+}
+
+/** Whether the update is what runs already. */
+export const runsAlready = ({ board, version, built_at: built }: UpdateList, slots: Slots): boolean =>
+  board === slots.board && version === slots.version && built === slots.built_at
+
+/** Throws E_UPDATE where the system must not take an update by itself: what checkUpdate refuses, and one that went back. */
+export function checkAutomatic(update: Update, slots: Slots, updates: LastUpdates): void {
+  checkUpdate(update, slots)
+  const { version } = update.list
+  if (wentBack(updates, update.list))
+    throw new OsError('E_UPDATE', `${version} was tried on this board and went back`, {
+      hint: 'a newer one is taken by itself; os-node update tries this one again',
+    })
+}
+
+/** Throws E_UPDATE_SOURCE from `until` (UNIX ms) on. */
+export function checkTime(until: number | undefined, now: number): void {
+  if (until === undefined || now < until) return
+  const end = new Date(until).toISOString().slice(11, 16)
+  throw new OsError('E_UPDATE_SOURCE', `the time for updates ended at ${end} UTC`, {
+    hint: 'the next window goes on; a longer update_time in os-node.conf gives more time',
+  })
+}
+
+/** Message and hint in one line. */
+export function lineOf(error: unknown): string {
+  const { message, hint } = asOsError(error)
+  return hint ? `${message}; ${hint}` : message
+}
+
+/** The record of an installation that `install` tries; undefined of it means: what is there runs already. */
+export async function checked(
+  source: string,
+  install: () => Promise<Installed | undefined>,
+  now: () => number,
+): Promise<LastCheck> {
+  const check = (result: LastCheck['result'], detail: string): LastCheck => ({ at: now(), source, result, detail })
+  try {
+    const installed = await install()
+    return installed ? check('installed', installed.version) : check('up to date', '')
+  } catch (error) {
+    return check(asOsError(error).code === 'E_UPDATE_SOURCE' ? 'interrupted' : 'refused', lineOf(error))
+  }
+}
+
+/** One line of `os-node slots`. */
+export const checkText = ({ at, source, result, detail }: LastCheck): string =>
+  `last look: ${new Date(at).toISOString().slice(0, 16)}Z, ${source}: ${result}${detail && `, ${detail}`}`

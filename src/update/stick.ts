@@ -1,0 +1,92 @@
+// Updates on a USB stick that somebody puts into the running board. Nothing of a stick is trusted: it is mounted for reading only, no link of
+// it is followed, only so many names of its first folder are read, and of a file only what a key of the image signed.
+// What fails: a stick that cannot be mounted, a file that is none (E_UPDATE_SOURCE); what is refused is E_UPDATE of file.ts.
+import { execFileSync } from 'node:child_process'
+import { constants, opendirSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { asOsError, OsError, orElse } from '../lib/errors'
+import { isNewer, readUpdate, type Update, type UpdateList } from './file'
+import { fromHandle, type Source } from './source'
+
+const NAME = /^os-node-[\w.+-]{1,100}\.update$/
+/** names of the folder that are looked at, and updates among them */
+const NAMES = 2000
+const UPDATES = 16
+
+const SAFE = 'ro,nosuid,nodev,noexec,nosymfollow'
+/** a journal is not replayed, which would write; what the file system asks the kernel to do on errors, as to panic, it does not */
+const KINDS = { vfat: SAFE, exfat: SAFE, ext4: `${SAFE},noload,errors=continue` }
+
+const cannot = (message: string, hint: string): OsError => new OsError('E_UPDATE_SOURCE', message, { hint })
+
+type Mount = (kind: string, options: string, device: string, folder: string) => void
+const mountIt: Mount = (kind, options, device, folder) => {
+  execFileSync('mount', ['-t', kind, '-o', options, device, folder], { stdio: 'ignore', timeout: 60_000 })
+}
+
+/** Mounts a partition, named as the kernel does. `mount`: tests. Throws E_UPDATE_SOURCE. */
+export function mountStick(name: string, folder: string, mount = mountIt): void {
+  if (!/^[a-z0-9]{1,32}$/.test(name)) throw cannot('this is no partition', 'name it as the kernel does, as sda1')
+  for (const [kind, options] of Object.entries(KINDS))
+    if (
+      orElse(false, () => {
+        mount(kind, options, `/dev/${name}`, folder)
+        return true
+      })
+    )
+      return
+  throw cannot('the stick cannot be read', 'format it with FAT32 or exFAT, and copy the update to it again')
+}
+
+/** The names of the updates in the first folder of a stick. */
+export function updatesOn(folder: string): string[] {
+  const names: string[] = []
+  const dir = opendirSync(folder)
+  try {
+    for (let seen = 0; seen < NAMES && names.length < UPDATES; seen++) {
+      const entry = dir.readSync()
+      if (!entry) break
+      if (NAME.test(entry.name)) names.push(entry.name)
+    }
+  } finally {
+    dir.closeSync()
+  }
+  return names.sort()
+}
+
+/** Opens a file of a stick; neither a link nor a device. Rejects with E_UPDATE_SOURCE. */
+export async function openOn(folder: string, name: string): Promise<Source> {
+  const wrong = cannot(`${name} is no plain file`, 'copy the update to the stick again')
+  const path = join(folder, name)
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => {
+    throw wrong
+  })
+  if ((await file.stat()).isFile()) return fromHandle(file, name)
+  await file.close()
+  throw wrong
+}
+
+/** The newest update of a stick that `check` does not refuse, and why each of the others was refused. */
+export async function newestOn(
+  folder: string,
+  keys: string,
+  check: (update: Update) => void,
+): Promise<{ name?: string; refusals: string[] }> {
+  let newest: { name: string; list: UpdateList } | undefined
+  const refusals: string[] = []
+  for (const name of updatesOn(folder)) {
+    let source: Source | undefined
+    try {
+      source = await openOn(folder, name)
+      const update = await readUpdate(source.read, keys)
+      check(update)
+      if (!newest || isNewer(update.list, newest.list)) newest = { name, list: update.list }
+    } catch (error) {
+      refusals.push(`${name}: ${asOsError(error).message}`)
+    } finally {
+      await source?.close()
+    }
+  }
+  return { ...(newest && { name: newest.name }), refusals }
+}

@@ -1,0 +1,100 @@
+// Updates that nobody types: a USB stick that is put into the running board, and the schedule of os-node.conf. Refused is what is older, and
+// what went back is not tried again. `npm run test:image`.
+// Needs: x64 boards debs image sshd
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, renameSync, truncateSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { until } from '../lib/gateway'
+import { BOOT_MS, Board, MIB } from './board'
+
+const skip = process.env.OS_NODE_IMAGE === 'all' ? false : 'only in npm run test:image'
+const board = new Board()
+const at = (name: string): string => join(board.place, name)
+after(() => board.remove())
+
+/** A stick with `files` and one partition of FAT, as it is bought. */
+function fatStick(name: string, files: readonly string[]): void {
+  const part = `${at(name)}@@${MIB}`
+  writeFileSync(at(name), '')
+  truncateSync(at(name), 400 * MIB)
+  execFileSync('sfdisk', ['--quiet', at(name)], { input: 'start=1MiB, type=c', stdio: 'pipe' })
+  execFileSync('mformat', ['-F', '-T', String((399 * MIB) / 512), '-h', '64', '-s', '32', '-i', part, '::'])
+  for (const file of files) execFileSync('mcopy', ['-i', part, at(file), '::'])
+}
+
+/** A stick without a partition table, whose file system asks the kernel to panic at errors. */
+function ext4Stick(name: string, files: readonly string[]): void {
+  const folder = at(`${name}-files`)
+  mkdirSync(folder)
+  for (const file of files) copyFileSync(at(file), join(folder, file))
+  execFileSync('mke2fs', ['-q', '-t', 'ext4', '-e', 'panic', '-d', folder, at(name), '400M'])
+}
+
+const tell = (command: string): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const socket = connect(at('monitor')).once('error', reject)
+    let text = ''
+    socket.on('data', chunk => {
+      text += chunk
+      if ((text.match(/\(qemu\) /g) ?? []).length === 1 && !text.includes(command)) socket.write(`${command}\n`)
+      else if (/\(qemu\) $/.test(text) && text.includes('\n')) socket.end(resolve)
+    })
+  })
+
+test('a stick with an older update changes nothing, one with a newer is installed; the schedule finds the next', {
+  skip,
+}, async t => {
+  const { url, server } = await board.serve([])
+  t.after(() => server.close())
+  await board.make(`hostname=greenhouse-1\nupdate_url=${url}/next.update\nupdate_time=00:00-23:59\n`, '20min')
+  const older = board.update('1.2.2')
+  fatStick('older', [older])
+  ext4Stick('newer', [older, board.update('1.2.4')])
+  copyFileSync(at(board.update('1.2.3')), at('next.update'))
+  board.extra = [
+    ...['-device', 'qemu-xhci,id=usb', '-monitor', `unix:${at('monitor')},server=on,wait=off`],
+    ...['older', 'newer'].flatMap(name => ['-drive', `if=none,id=${name},file=${at(name)},format=raw,readonly=on`]),
+  ]
+  const plug = (name: string) => tell(`device_add usb-storage,bus=usb.0,drive=${name},id=stick-${name}`)
+  const power = board.power()
+  t.after(power.cut)
+  const look = async (): Promise<string> => {
+    const { text } = await board.shell('systemctl start os-node-fetch; os-node slots')
+    return /^last look: .*/m.exec(text)?.[0] ?? text
+  }
+
+  await until('the page of the board', () => board.health(), BOOT_MS)
+  const timers = await board.shell('systemctl list-timers --no-legend os-node-fetch.timer; os-node slots')
+  assert.match(timers.text, /os-node-fetch\.service/)
+  assert.match(timers.text, /^looks for updates: every day 00:00-23:59 UTC, http:\/\/10\.0\.2\.2:\d+\/next\.update$/m)
+  assert.match(await look(), /next\.update: up to date$/)
+
+  await plug('older')
+  const refusal = new RegExp(
+    `USB stick: not installed: ${older}: the update has version 1\\.2\\.2, this board runs 1\\.2\\.3`,
+  )
+  await until('the refusal', () => refusal.test(power.said()), BOOT_MS)
+  const { slots, last_check: refused } = await board.slots(() => true)
+  assert.deepEqual([refused!.source, refused!.result], ['USB stick', 'refused'])
+  assert.deepEqual(slots[1], { slot: 'B', version: null, running: false, state: 'empty' })
+  assert.match((await board.shell('mount')).text, /^(?!.*os-node-stick)/s)
+  await tell('device_del stick-older')
+
+  await plug('newer')
+  await until('the update', () => /1\.2\.4 is installed: the board starts again/.test(power.said()), BOOT_MS)
+  const { last_check: installed } = await board.slots(({ last_update: last }) => last?.outcome === 'confirmed')
+  // the stick is still in, and its update runs
+  assert.deepEqual([installed!.source, installed!.result], ['USB stick, os-node-qemu-virt-1.2.4.update', 'installed'])
+
+  renameSync(at(board.update('1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu '])), at('next.update'))
+  await board.shell('systemctl start os-node-fetch')
+  const { slots: back } = await board.slots(({ last_update: last }) => last?.outcome === 'rolled back')
+  assert.deepEqual(
+    back.filter(({ running }) => running),
+    [{ slot: 'B', version: '1.2.4', running: true, state: 'active' }],
+  )
+  assert.match(await look(), /next\.update: refused, 1\.2\.5 was tried on this board and went back; /)
+})

@@ -1,0 +1,126 @@
+// The uplink of os-node.conf: which addresses are taken, and what they become in a configuration that the gateway accepts.
+// Needs: linux rigtools
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { ConfigStore } from '../../../src/config'
+import { fragments } from '../../../src/index'
+import { createLogger } from '../../../src/lib/logger'
+import { settingLines } from '../../../src/update/card-settings'
+import { takeUplink, uplinkOf, withUplink } from '../../../src/update/uplink'
+import { runOnBusybox } from '../../lib/busybox'
+import { root, tempDir } from '../../lib/gateway'
+
+const SETUP = join(root, 'src/build/image/root/usr/lib/os-node/setup')
+const GOOD = {
+  'udp://192.0.2.10:8080': { medium: 'UDP', host: '192.0.2.10', port: 8080 },
+  'udp://[2001:db8::1]:8080': { medium: 'UDP', host: '2001:db8::1', port: 8080 },
+  'tcp://office.example': { medium: 'TCP', host: 'office.example' },
+  'quic://office.example:4433/': { medium: 'QUIC', host: 'office.example', port: 4433 },
+  'mqtt://broker:1883': { medium: 'MQTT', host: 'broker', port: 1883 },
+  'mqtts://gw7:p%40ss:2$(x)@broker.example': {
+    medium: 'MQTT',
+    host: 'broker.example',
+    tls: true,
+    username: 'gw7',
+    password: 'p@ss:2$(x)',
+  },
+}
+const BAD = [
+  '192.0.2.10:8080',
+  'http://192.0.2.10',
+  'udp://',
+  'udp://a b:1',
+  'udp://user@host:1',
+  'udp://host:123456',
+  'udp://host:80/path',
+  'mqtt://:secret@host',
+  'mqtt://a"b@host',
+]
+
+/** The configuration as the gateway reads it. */
+function load(text: string): ConfigStore {
+  const dir = tempDir()
+  const path = join(dir, 'Config.json')
+  writeFileSync(path, text)
+  const logger = createLogger({ write: () => undefined })
+  return ConfigStore.load({ path, env: {}, dataDir: dir, logger, keep: false, fragments: fragments() })
+}
+
+/** What the script of the image says of a line, and what it writes down. */
+function setUp(address: string): { report: string; uplink: string | null } {
+  const dir = tempDir()
+  writeFileSync(join(dir, 'c'), `hostname=a\nuplink=${address}\n`)
+  runOnBusybox(SETUP, join(dir, 'c'), dir)
+  const at = join(dir, 'os-node-uplink')
+  if (existsSync(at)) assert.equal(statSync(at).mode & 0o777, 0o600)
+  return {
+    report: readFileSync(join(dir, 'os-node-setup.txt'), 'utf8'),
+    uplink: existsSync(at) ? readFileSync(at, 'utf8') : null,
+  }
+}
+
+test('an address is an uplink, for the card as for the script of the board', () => {
+  for (const [address, uplink] of Object.entries(GOOD)) {
+    assert.deepEqual(uplinkOf(address), { name: 'card', ...uplink })
+    assert.deepEqual(setUp(address), { report: '', uplink: address })
+    assert.equal(settingLines({ uplink: address }), `uplink=${address}\n`)
+  }
+})
+
+test('another address is refused by both, by the board with its line', () => {
+  for (const address of BAD) {
+    assert.throws(() => settingLines({ uplink: address }), { code: 'BAD_ARGUMENT', message: /^uplink: udp, tcp, quic/ })
+    const { report, uplink } = setUp(address)
+    assert.match(report, /^os-node\.conf line 2: uplink: udp, tcp, quic, mqtt or mqtts/, address)
+    assert.equal(uplink, null)
+  }
+  for (const address of ['udp://host:0', 'udp://host:70000'])
+    assert.throws(() => uplinkOf(address), { code: 'BAD_ARGUMENT', message: /^uplink: / })
+})
+
+test('the configuration has it first, with its medium on, in the place of an earlier one; the rules of the gateway hold', () => {
+  const shipped = readFileSync(join(root, 'Config.json'), 'utf8')
+  let text = shipped
+  for (const [address, { medium }] of Object.entries(GOOD)) {
+    text = withUplink(text, address)
+    const { warnings, config } = load(text)
+    assert.deepEqual(warnings, [], address)
+    assert.equal(config.gateway.uplinks.length, 1)
+    assert.equal(config.gateway.uplinks[0]!.medium, medium)
+  }
+  const own = JSON.parse(shipped)
+  own.gateway.uplinks = [{ name: 'office', medium: 'UDP', host: '192.0.2.1', port: 8080 }]
+  const both = JSON.parse(withUplink(JSON.stringify(own), 'mqtt://broker'))
+  assert.deepEqual(
+    both.gateway.uplinks.map(({ name }: { name: string }) => name),
+    ['card', 'office'],
+  )
+  assert.equal(both.RESOURCES.application_status.mqtt, true)
+  assert.deepEqual(JSON.parse(withUplink('{}', 'tcp://a')), {
+    gateway: { uplinks: [{ name: 'card', medium: 'TCP', host: 'a' }] },
+    RESOURCES: { transport_status: { tcp: true } },
+  })
+})
+
+test('a start takes it with the owner and rights of the file; what cannot be taken is reported', () => {
+  const dir = tempDir()
+  const places = {
+    wanted: join(dir, 'wanted'),
+    config: join(dir, 'Config.json'),
+    taken: join(dir, 'taken'),
+    report: join(dir, 'report'),
+  }
+  writeFileSync(places.wanted, 'udp://192.0.2.10:8080')
+  writeFileSync(places.config, '{}', { mode: 0o640 })
+  takeUplink(places)
+  assert.equal(JSON.parse(readFileSync(places.config, 'utf8')).gateway.uplinks[0].host, '192.0.2.10')
+  assert.equal(statSync(places.config).mode & 0o777, 0o640)
+  assert.equal(readFileSync(places.taken, 'utf8'), 'udp://192.0.2.10:8080')
+  assert.equal(statSync(places.taken).mode & 0o777, 0o600)
+  writeFileSync(places.config, '// mine\n{}')
+  assert.throws(() => takeUplink(places), { code: 'CONFIG_INVALID', message: /Config\.json has comments/ })
+  assert.match(readFileSync(places.report, 'utf8'), /^os-node\.conf: uplink: not taken/)
+  assert.equal(readFileSync(places.config, 'utf8'), '// mine\n{}')
+})
