@@ -49,7 +49,11 @@ test('a stick with an older update changes nothing, one with a newer is installe
 }, async t => {
   const { url, server } = await board.serve([])
   t.after(() => server.close())
-  await board.make(`hostname=greenhouse-1\nupdate_url=${url}/next.update\nupdate_time=00:00-23:59\n`, '20min')
+  // all the day but for an hour that is far
+  const hour = (ahead: number): string => String((new Date().getUTCHours() + ahead) % 24).padStart(2, '0')
+  const time = `${hour(13)}:00-${hour(12)}:00`
+  const conf = `hostname=greenhouse-1\nupdate_url=${url}/next.update\nupdate_time=${time}\n`
+  await board.make(conf, '20min')
   const older = board.update('1.2.2')
   fatStick('older', [older])
   ext4Stick('newer', [older, board.update('1.2.4')])
@@ -61,15 +65,24 @@ test('a stick with an older update changes nothing, one with a newer is installe
   const plug = (name: string) => tell(`device_add usb-storage,bus=usb.0,drive=${name},id=stick-${name}`)
   const power = board.power()
   t.after(power.cut)
+  /** The board started so often, and answers. */
+  const started = async (times: number): Promise<void> => {
+    const starts = () => power.said().match(/^os-node: boot partition \d$/gm)?.length ?? 0
+    await until(`start ${times}`, () => starts() >= times, 2 * BOOT_MS)
+    await until('the page of the board', () => board.health(), 2 * BOOT_MS)
+  }
   const look = async (): Promise<string> => {
     const { text } = await board.shell('systemctl start os-node-fetch; os-node slots')
     return /^last look: .*/m.exec(text)?.[0] ?? text
   }
 
-  await until('the page of the board', () => board.health(), BOOT_MS)
+  await started(1)
   const timers = await board.shell('systemctl list-timers --no-legend os-node-fetch.timer; os-node slots')
   assert.match(timers.text, /os-node-fetch\.service/)
-  assert.match(timers.text, /^looks for updates: every day 00:00-23:59 UTC, http:\/\/10\.0\.2\.2:\d+\/next\.update$/m)
+  assert.match(
+    timers.text,
+    /^looks for updates: every day \d\d:00-\d\d:00 UTC, http:\/\/10\.0\.2\.2:\d+\/next\.update$/m,
+  )
   assert.match(await look(), /next\.update: up to date$/)
 
   await plug('older')
@@ -85,16 +98,28 @@ test('a stick with an older update changes nothing, one with a newer is installe
 
   await plug('newer')
   await until('the update', () => /1\.2\.4 is installed: the board starts again/.test(power.said()), BOOT_MS)
+  await started(2)
   const { last_check: installed } = await board.slots(({ last_update: last }) => last?.outcome === 'confirmed')
   // the stick is still in, and its update runs
   assert.deepEqual([installed!.source, installed!.result], ['USB stick, os-node-qemu-virt-1.2.4.update', 'installed'])
 
   renameSync(at(board.update('1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu '])), at('next.update'))
   await board.shell('systemctl start os-node-fetch')
+  // the try, and the start after it
+  await started(4)
   const { slots: back } = await board.slots(({ last_update: last }) => last?.outcome === 'rolled back')
   assert.deepEqual(
     back.filter(({ running }) => running),
     [{ slot: 'B', version: '1.2.4', running: true, state: 'active' }],
   )
   assert.match(await look(), /next\.update: refused, 1\.2\.5 was tried on this board and went back; /)
+
+  // an uplink of os-node.conf, as a first start takes it
+  const command = 'printf udp://192.0.2.10:8080 >/run/os-node-uplink; systemctl restart os-node-uplink'
+  const { text } = await board.shell(
+    `${command}; ls -l /etc/os-node/Config.json; cat /etc/os-node/Config.json /data/uplink`,
+  )
+  assert.match(text, /^-rw\S* +\d+ os-node os-node /m)
+  assert.match(text, /"name": "card",\s+"medium": "UDP",\s+"host": "192\.0\.2\.10",\s+"port": 8080/)
+  assert.match(text, /udp:\/\/192\.0\.2\.10:8080$/)
 })
