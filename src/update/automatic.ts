@@ -1,4 +1,4 @@
-// Updates that nobody waits for: by the schedule of os-node.conf, and from a USB stick. What became of the last look is kept on the data
+// Updates that no person asked for by name: by the schedule of os-node.conf, and from a USB stick. What became of the last look is kept on the data
 // partition, where `os-node slots` and the page find it after a restart.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -172,7 +172,7 @@ interface Attempt {
   open(): Promise<Source>
   print(line: string): void
   readonly restart: boolean
-  /** nobody asked for this very update */
+  /** no person asked for this very update */
   readonly automatic?: boolean
   /** UNIX ms at which it has to be over */
   readonly until?: number
@@ -183,7 +183,7 @@ export async function update(name: string, restart: boolean, print: (line: strin
   return { ok: true, ...(await attempt(openSlots(), { open: () => openSource(name), restart, print })) }
 }
 
-/** Undefined: what the source has runs already, and nobody asked for it. */
+/** Undefined: what the source has runs already, and no person asked for it. */
 async function attempt(slots: Slots, one: Attempt): Promise<Installed | undefined> {
   lock()
   try {

@@ -1,4 +1,4 @@
-// Updates on a USB stick that somebody puts into the running board. Nothing of a stick is trusted: it is mounted for reading only, no link of
+// Updates on a USB stick that a person puts into the running board. Nothing of a stick is trusted: it is mounted for reading only, no link of
 // it is followed, only so many names of its first folder are read, and of a file only what a key of the image signed.
 // What fails: a stick that cannot be mounted, a file that is none (E_UPDATE_SOURCE); what is refused is E_UPDATE of file.ts.
 import { execFileSync } from 'node:child_process'
