@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { type TextTemplate, templateOf } from '../../../src/pipeline/receive'
 import { Metas } from '../../../src/pipeline/slot-meta-cache'
 import { readFull, SlotHistory, shapeOf } from '../../../src/pipeline/slots'
+import { NO_VALUE } from '../../../src/wire/base62'
 import { units } from './units'
 
 const metas = new Metas('ucum', units)
@@ -75,6 +76,30 @@ test('a body ends with its last slot: one byte less or more, or a mask cut short
   assert.equal(apply(Buffer.alloc(1), true), false, 'a mask cut short may be noise')
   assert.equal(apply(Buffer.alloc(0), true), true)
   for (const bad of ['a b', '-', '+1']) assert.equal(apply(body(5, [1], [bad])), false, bad)
+})
+
+test('a text that C firmware writes behind a value ends it, in a DIFF of numbers and in one of texts', () => {
+  for (const [value, n] of [
+    ['5', 5],
+    ['5#x', 5],
+    ['5!x', 5],
+    ['5@x', 5],
+    ['-5#', -5],
+    ['00#', NO_VALUE],
+    ['0', 0],
+    ['', 0],
+    ['5$x', null],
+    ['#x', null],
+  ] as const) {
+    const made = history(1)
+    made.begin(0, false)
+    const bytes = body(1, [1], [value])
+    assert.equal(made.apply(bytes, 0, bytes.length, bytesOf), n !== null, value)
+    if (n !== null) assert.equal(made.number(0), n, value)
+    const text = templateOf(textOf(1))
+    text.apply(bytes)
+    assert.equal(text.slots[1], value.replace(/(?<=.)[#!@].*/, ''))
+  }
 })
 
 test('which state a frame builds on: the newest not newer than it, of eight', () => {
