@@ -37,6 +37,7 @@ import {
   readU64,
   recordLength,
 } from './format'
+import { noLosses } from './ledger'
 import type { LogRecord, LossRange, LossTotals } from './record'
 
 /** Length of the sound record at `at`, or 0. */
@@ -167,7 +168,7 @@ function readFact(c: Cursor, flags: number, medium: string): { fact: Fact; link:
 }
 
 function readLoss(c: Cursor): { totals: LossTotals; ranges: LossRange[] } {
-  const totals: LossTotals = { damaged: 0, torn: 0, dropped: 0, overflow: 0 }
+  const totals = noLosses()
   for (const reason of REASONS) totals[reason] = c.u64()
   const ranges: LossRange[] = []
   for (let n = c.u16(); n > 0; n--) {

@@ -4,8 +4,7 @@ import { createHash } from 'node:crypto'
 
 const U64 = (1n << 64n) - 1n
 const natural = (n: number | bigint | null | undefined): bigint => {
-  if (n === null || n === undefined || (typeof n === 'number' && !Number.isFinite(n))) return 0n
-  const big = typeof n === 'bigint' ? n : BigInt(Math.trunc(n))
+  const big = typeof n === 'bigint' ? n : Number.isFinite(n) ? BigInt(Math.trunc(n!)) : 0n
   return big < 0n ? 0n : big
 }
 
