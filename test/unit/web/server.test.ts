@@ -112,6 +112,18 @@ test('with auth off it listens on loopback only and needs no token', async t => 
   assert.equal((await ask(server, '/api/config', { token: false })).status, 401)
 })
 
+test('a body counts where a route takes one: what comes with a GET is not read, whatever it is', async t => {
+  const server = await serve(t, fakeContext())
+  assert.equal((await ask(server, '/api/config', { body: '{broken', headers: { 'Content-Length': '7' } })).status, 200)
+  const broken = await ask(server, '/api/config', {
+    method: 'PUT',
+    body: '{broken',
+    headers: { 'Content-Type': 'application/json' },
+  })
+  assert.equal(broken.status, 400)
+  assert.match(broken.text, /the body is not JSON/)
+})
+
 test('auth switched off while bound to every address lets no one in without the token', async t => {
   const own = Object.values(networkInterfaces())
     .flat()

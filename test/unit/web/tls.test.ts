@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import https from 'node:https'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -184,7 +184,29 @@ test('the plain port answers /health and sends everything else to the encrypted 
   assert.equal((await plain(redirect, 'http://evil.example/')).status, 400)
   assert.match(await raw(redirect, 'GET / HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 400 /, 'there is no name to send it to')
   assert.equal((await plain(redirect, 'evil.example:443', { method: 'CONNECT' })).status, 405)
+  assert.match(await raw(redirect, 'no request at all\r\n\r\n'), /^HTTP\/1\.1 400 .*"code":"BAD_REQUEST"/s)
   assert.deepEqual(said(), [])
+  // 32 connections at a time: one more costs the one that is idle for longest
+  const from = (k: number) => connect({ port: redirect, host: '127.0.0.1', localAddress: `127.0.0.${k}` })
+  const idle = Array.from({ length: 32 }, (_, k) => from(1 + (k >> 3)))
+  t.after(() => {
+    for (const socket of idle) socket.destroy()
+  })
+  const closed: number[] = []
+  for (const [k, socket] of idle.entries()) socket.on('error', () => undefined).on('close', () => void closed.push(k))
+  await Promise.all(idle.map(socket => once(socket, 'connect')))
+  const health = 'GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'
+  const answered = async (socket: Socket): Promise<void> => {
+    socket.write(health)
+    assert.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 200 /)
+  }
+  await answered(idle[0]!)
+  await Promise.all(idle.slice(1).map(answered))
+  assert.deepEqual(closed, [])
+  const one = from(9)
+  for (let k = 0; k < 5; k++) await answered(one)
+  one.destroy()
+  assert.equal(closed[0], 0)
   // a port in use costs the redirect only
   const second = make(redirect)
   await second.start()

@@ -41,6 +41,22 @@ async function world(options: Record<string, unknown> = {}, dbc = DBC, bus = new
   return { source, bus, clock, timers, lost, degraded, said }
 }
 
+test('what is wrong in a file is said: three lines of it, and how many more there are', () => {
+  const good = 'BO_ 1 M: 8 X\n SG_ A : 0|8@1+ (1,0) [0|0] "V" X\n'
+  const warned = (wrong: number): readonly string[] =>
+    plan(
+      'engine',
+      parseDbc(good + 'BO_ twice Nothing\n'.repeat(wrong)),
+      checkOptions(canSourceOptions, { interface: 'can0', dbc: '/etc/engine.dbc' }, 'engine'),
+    ).warnings
+  const line = (n: number): string => parseDbc(good + 'BO_ twice Nothing\n'.repeat(n)).problems.at(-1)!
+  const first = `/etc/engine.dbc: ${line(1)}`
+  assert.deepEqual(warned(0), [])
+  assert.deepEqual(warned(1), [first])
+  assert.deepEqual(warned(3), [`${first}; ${line(2)}; ${line(3)}`])
+  assert.deepEqual(warned(5), [`${first}; ${line(2)}; ${line(3)}; 2 more`])
+})
+
 test('readings are the newest values of the chosen signals, in the order of the file', async () => {
   const { source, bus } = await world({ match: ['EngSpeed', 'Basics.*'], value_words: true })
   assert.deepEqual(
