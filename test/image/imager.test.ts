@@ -7,7 +7,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { runOnBusybox } from '../lib/busybox'
+import { runOnBusybox, runWith } from '../lib/busybox'
 import { root, tempDir } from '../lib/gateway'
 
 const SCRIPTS = join(root, 'src/build/image/root/usr/lib/os-node')
@@ -213,4 +213,18 @@ test('the files beside an image have the fields of Imager, and the same bytes fo
   const first = write()
   assert.deepEqual(write(), first)
   assert.match(first[0]!, /"url": "os-node-rpi-4-1\.2\.3\.img\.xz"/)
+})
+
+test('what Imager wrote goes after the lines made of it were flushed, each file by its name: a sync of everything leaves the cache of the card as it is', () => {
+  const start = tempDir()
+  for (const [name, text] of Object.entries({ ...cloud('hostname: greenhouse-1'), 'os-node.conf': shipped }))
+    writeFileSync(join(start, name), text)
+  const log = join(tempDir(), 'flushed')
+  const sync = `#!/bin/sh\necho "$@:" $(ls) >>${log}\n`
+  runWith({ sync }, join(SCRIPTS, 'imager'), start, tempDir())
+  const flushed = readFileSync(log, 'utf8')
+  assert.equal(
+    flushed,
+    'os-node.conf.new .: os-node.conf os-node.conf.new user-data\n.: os-node.conf user-data\n.: os-node.conf\n',
+  )
 })

@@ -1,15 +1,21 @@
 // The programs of the image: its scripts find busybox behind most names. They are tried here with this machine's.
 // Needs: rigtools
 import { execFileSync } from 'node:child_process'
-import { symlinkSync } from 'node:fs'
+import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { tempDir } from './gateway'
 
 /** Runs a script of the image with busybox's programs only. Throws where it ends with an error. */
 export function runOnBusybox(script: string, ...args: string[]): void {
+  runWith({}, script, ...args)
+}
+
+/** The same; `instead`: scripts in the place of some programs, which call `busybox NAME` for the true ones. */
+export function runWith(instead: Readonly<Record<string, string>>, script: string, ...args: string[]): void {
   const dir = tempDir()
   const busybox = execFileSync('sh', ['-c', 'command -v busybox'], { encoding: 'utf8' }).trim()
   for (const name of execFileSync(busybox, ['--list'], { encoding: 'utf8' }).trim().split('\n'))
-    symlinkSync(busybox, join(dir, name))
+    if (!(name in instead)) symlinkSync(busybox, join(dir, name))
+  for (const [name, text] of Object.entries(instead)) writeFileSync(join(dir, name), text, { mode: 0o700 })
   execFileSync('/bin/sh', [script, ...args], { stdio: 'pipe', env: { PATH: dir } })
 }
