@@ -70,6 +70,11 @@ export class Access {
     return this.context.auth.remembered?.(text) ?? true
   }
 
+  #welcome(line: string): void {
+    this.context.logger.info(line)
+    this.context.update?.loggedIn()
+  }
+
   /** Opens a session. Throws UNAUTHORIZED, TOO_MANY_ATTEMPTS, BAD_REQUEST. */
   async login({ username, password, token }: Login, remote: string): Promise<{ id: string; session: WebSession }> {
     const { users, logger } = this.context
@@ -77,7 +82,7 @@ export class Access {
       // taken before the check: a token that is replaced meanwhile opens nothing that lasts
       const stamp = this.#stamp()
       if (token !== '' && (await this.#isToken(token, remote))) {
-        logger.info(`admin token used to log in from ${remote}`)
+        this.#welcome(`admin token used to log in from ${remote}`)
         return this.sessions.open('admin', 'admin', remote, () => stamp !== undefined && this.#stamp() === stamp)
       }
       logger.warn(`wrong admin token from ${remote}`)
@@ -106,7 +111,7 @@ export class Access {
       throw new OsError('UNAUTHORIZED', 'wrong username or password')
     }
     const stamp = users.stamp(user.username)
-    logger.info(`${user.username} logged in from ${remote}`)
+    this.#welcome(`${user.username} logged in from ${remote}`)
     return this.sessions.open(user.role, user.username, remote, () => users.stamp(user.username) === stamp)
   }
 

@@ -239,7 +239,7 @@ const UNITS = [
   'chrony.service',
   'os-node-confirm.path',
   'os-node-firewall.path',
-  'os-node-forget-login.service',
+  'os-node-forget-login.path',
   'os-node-setup.service',
   'os-node-slots.service',
   'os-node-ssh.service',

@@ -206,6 +206,29 @@ test('S19: a login counts for its user name in any spelling, a token for none', 
   assert.deepEqual(seen, ['b\u00f3b', 'token'])
 })
 
+test('a login by token or password is reported to the system whatever is logged, a wrong one is not', async () => {
+  let logins = 0
+  const gate = {
+    check: async (text: string) => text === 'right',
+    attempt: async (_remote: string, verify: () => Promise<boolean>) => verify(),
+  }
+  const users = {
+    stamp: () => 0,
+    verify: async (username: string) => (username === 'anna' ? { username, role: 'viewer' } : null),
+  }
+  const update = { loggedIn: () => void logins++ }
+  const context = { users, update, logger: silentLogger, auth: { enabled: () => true } }
+  const sessions = new Sessions(new ManualClock(), () => ({ idleS: 100, maxS: 1000 }))
+  const access = new Access(context as never, gate as never, sessions, false)
+  const wrong = { code: 'UNAUTHORIZED' }
+  await assert.rejects(access.login({ username: 'bert', password: 'x' }, '192.0.2.1'), wrong)
+  await assert.rejects(access.login({ token: 'wrong' }, '192.0.2.1'), wrong)
+  assert.equal(logins, 0)
+  await access.login({ username: 'anna', password: 'x' }, '192.0.2.1')
+  await access.login({ token: 'right' }, '192.0.2.1')
+  assert.equal(logins, 2)
+})
+
 test('S3: an open event stream asks whether its session still holds, and does not keep it alive', () => {
   const clock = new ManualClock()
   const sessions = new Sessions(clock, () => ({ idleS: 100, maxS: 1000 }))

@@ -25,5 +25,14 @@ test('slots are shown as the system wrote them; a request waits in a file, and n
     message: 'an update is being installed',
   })
   assert.ok(existsSync(request))
+  // where the system does not ask for it, a login writes nothing
+  update.loggedIn()
+  const env = { OS_NODE_SLOTS: shown, OS_NODE_UPDATE_REQUEST: request, OS_NODE_LOGGED_IN: join(dir, 'login') }
+  const image = systemUpdate(env)!
+  assert.ok(!existsSync(join(dir, 'login')))
+  image.loggedIn()
+  assert.ok(existsSync(join(dir, 'login')))
+  // a folder that cannot be written is no reason to refuse a login
+  systemUpdate({ ...env, OS_NODE_LOGGED_IN: join(dir, 'nowhere/login') })!.loggedIn()
   assert.equal(readFileSync(request, 'utf8'), 'https://example.org/a')
 })

@@ -133,6 +133,7 @@ export async function world(
     update: {
       show: () => ({ ok: true, board: 'bench', slots: [] }),
       request: source => void calls.push(['update', source]),
+      loggedIn: () => undefined,
     },
     safeMode: async leave => ({
       active: !leave,
