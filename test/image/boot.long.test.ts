@@ -77,8 +77,8 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
 /** A damage that e2fsck mends only where it may answer its own questions: a folder whose parent is gone. */
 function damageData(): void {
   const data = `${board.card}?offset=${PLACES.data}`
-  // 1: what the journal held was written
-  assert.ok((spawnSync('e2fsck', ['-fy', data]).status ?? 8) <= 1)
+  // the first writes what the journal holds, and then loses the offset
+  for (let run = 0; run < 2; run++) spawnSync('e2fsck', ['-fy', data])
   for (const request of ['mkdir /torn', 'mkdir /torn/inner', 'clri /torn', 'set_super_value state 2'])
     execFileSync('debugfs', ['-w', '-R', request, data], { stdio: 'pipe' })
   assert.equal(spawnSync('e2fsck', ['-n', data]).status, 4, 'the data partition is damaged')

@@ -12,6 +12,8 @@ import { root, tempDir } from '../lib/gateway'
 
 const SCRIPTS = join(root, 'src/build/image/root/usr/lib/os-node')
 const shipped = readFileSync(join(root, 'src/build/image/os-node.conf'), 'utf8')
+/** of the shipped os-node.conf */
+const LINES = shipped.split('\n').length - 1
 const PSK = 'b3f2a1c04d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f8'
 
 interface Read {
@@ -125,7 +127,7 @@ test('a line of user-data that cannot be used is named, and the others hold', ()
     'user-data line 11: the closing quote is missing',
     'user-data line 12: it has an escape that cannot be used',
     'user-data line 15: runcmd: commands are not run',
-    'os-node.conf line 15: hostname: letters, digits and hyphens, 63 at most',
+    `os-node.conf line ${LINES + 3}: hostname: letters, digits and hyphens, 63 at most`,
   ])
   assert.equal(read.system('ssh/authorized_keys'), 'ssh-ed25519 AAAC c\nssh-ed25519 AAAD d\n')
   assert.equal(read.system('os-node-hostname'), null)
@@ -144,7 +146,7 @@ test('a network-config that cannot be used is named, and the board starts withou
   const short = boot(wifi('      "Home":', '        password: "short"'))
   assert.equal(short.system('os-node-wifi.conf'), null)
   assert.deepEqual(short.said, [
-    'os-node.conf line 16: wifi_password: 8 to 63 characters of ASCII; without it there is no Wi-Fi',
+    `os-node.conf line ${LINES + 4}: wifi_password: 8 to 63 characters of ASCII; without it there is no Wi-Fi`,
   ])
   const two = boot(wifi('      a:', '        password: aaaaaaaa', '      b:', '        password: bbbbbbbb'))
   assert.deepEqual(two.said, ['network-config line 7: one Wi-Fi network can be used, the first'])
