@@ -8,7 +8,7 @@ import { OsError, orElse } from '../lib/errors'
 export interface SystemUpdate {
   show(): Record<string, unknown>
   request(source: string): void
-  /** Somebody logged in: the system removes the file that shows the first token. The log would not do: it may be switched to warnings. */
+  /** A user logged in: the system removes the file that shows the first token. The log would not do: it may be switched to warnings. */
   loggedIn(): void
 }
 

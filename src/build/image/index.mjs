@@ -28,7 +28,7 @@ const commandLine = (
     `os_node.board=${board} os_node.version=${version} os_node.built=${seconds} os_node.chooser=${chooser}`,
     // an update changes this digit to that of its slot
     `os_node.disk=${DISK_ID} ${PARTITION}5 os_node.blocks=${blocks} os_node.hash=${hash} os_node.salt=${salt}`,
-    // nobody is there to answer the questions of a check of the data partition
+    // the check of the data partition answers its own questions: a board has no keyboard
     'ro quiet loglevel=4 panic=10 rootwait systemd.show_status=0 fsck.repair=yes',
     options,
   ]
