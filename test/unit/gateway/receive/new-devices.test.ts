@@ -211,6 +211,39 @@ test('a device whose own clock is ahead is decoded by what it sent itself, DIFFs
   )
 })
 
+test('the memory is looked at for the first new AID, then for one in 257, and ten each second while it is short', () => {
+  const clock = new ManualClock()
+  let looks = 0
+  let rss = 0
+  const devices = new NewDevices({
+    clock,
+    limit: () => 1000,
+    knows: aid => aid === 7,
+    rss: () => {
+      looks++
+      return rss
+    },
+  })
+  const admit = (count: number): number => {
+    let admitted = 0
+    for (let k = 0; k < count; k++) if (devices.admits(1000 + k)) admitted++
+    return admitted
+  }
+  assert.deepEqual([admit(1), looks, admit(256), looks, admit(1), looks], [1, 1, 256, 1, 1, 2])
+  assert.deepEqual([devices.admits(7), looks, devices.refused], [true, 2, 0])
+  rss = 700
+  clock.advance(1000)
+  assert.deepEqual([admit(11), looks, admit(100)], [11, 3, 100], '0.7 of the limit is not beyond it')
+  rss = 701
+  clock.advance(1000)
+  assert.equal(admit(50), 20, 'ten before the look, and ten more')
+  assert.equal(devices.refused, 30)
+  clock.advance(999)
+  assert.equal(admit(1), 0)
+  clock.advance(1)
+  assert.equal(admit(50), 10)
+})
+
 test('near the memory limit new AIDs come in slowly, known ones as before', () => {
   const { clock, receive, kept, memory, deliver } = world({}, 1000)
   deliver(full(T0, 1), DEVICE)

@@ -103,3 +103,13 @@ test('the last eight probes may be answered, an older one not', () => {
     assert.equal(r.sender.mode, taken ? 'acked' : 'probing')
   }
 })
+
+test('the round trip of a probe is measured, and its pause begins, when it has left', () => {
+  const { sender } = rig()
+  const probe = sender.poll(0)!.slice()
+  sender.left(500)
+  assert.equal(sender.nextDeadline(500), 2500)
+  assert.equal(sender.poll(2499), null)
+  sender.onAnswer(new DeliveryReceiver().probeReply(probe)!, 720)
+  assert.deepEqual([sender.mode, sender.roundTripMs], ['acked', 220])
+})
