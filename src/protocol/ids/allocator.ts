@@ -129,6 +129,11 @@ export class IdAllocator {
     return this.#keeper.reading
   }
 
+  /** How much of the memory for ids is taken, 0 to 1. */
+  get fullness(): number {
+    return this.#keeper.load().bytes / this.#maxBytes
+  }
+
   /** What was offered was taken: those of the ids that are still offered are in use from now on. */
   confirm(ids: readonly number[], pool = false): void {
     const now = this.#keeper.tick()

@@ -23,14 +23,26 @@ export function deviceKey(meta: DeviceMeta | null): string {
   if (!isFilledObject(meta)) return ''
   const key = textOf(meta['device_key'])
   if (key) return key
+  const [name, value] = nameOf(meta)
+  if (value) return `${name}:${value}`
+  return isFilledObject(meta['device_meta'])
+    ? `meta:${pythonJson(meta['device_meta'], { sortKeys: true })}`
+    : `request:${pythonJson(meta, { sortKeys: true })}`
+}
+
+function nameOf(meta: DeviceMeta): [name: string, value: string] {
   const inner = isFilledObject(meta['device_meta']) ? meta['device_meta'] : {}
   for (const name of NAMES) {
     const value = textOf(meta[name]) || textOf(inner[name])
-    if (value) return `${name}:${value}`
+    if (value) return [name, value]
   }
-  return isFilledObject(meta['device_meta'])
-    ? `meta:${pythonJson(inner, { sortKeys: true })}`
-    : `request:${pythonJson(meta, { sortKeys: true })}`
+  return ['', '']
+}
+
+/** Whether the device says who it is: what kind it is, which others of its kind say as well, and UNKNOWN are no name (X39). */
+export function isNamed(meta: DeviceMeta): boolean {
+  const name = textOf(meta['device_key']) || nameOf(meta)[1]
+  return name !== '' && name.toUpperCase() !== 'UNKNOWN'
 }
 
 /** What a device says of itself as JSON. Throws BAD_REQUEST for what cannot be JSON. */

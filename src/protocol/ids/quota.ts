@@ -1,7 +1,8 @@
 // The quotas in front of the ID allocator (X38, X39), all of them in this file. An address is the IP without its
 // port (IPv6: the /64), on other media the sender as the medium writes it. It is proved once a valid data packet came from
 // there under an id granted to it. An unproved address gets few ids, one pool a minute, and few bytes of answers; all of
-// them together get a bounded share, of which a part is kept for addresses that have no id yet. A new id is only offered:
+// them together get a bounded share, of which a part is kept for addresses that have no id yet. What all addresses take, proved or not, leaves
+// a quarter of the memory for ids to addresses that have none. A new id is only offered:
 // without an ACK or a data packet it is taken back after ten minutes and handed out last. A device that has an id gets
 // the same one again, whatever the quotas.
 //
@@ -15,7 +16,7 @@ import { type Logger, silentLogger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
 import { networkOf } from '../address'
 import type { IdAllocator } from './allocator'
-import { deviceKey } from './devicekey'
+import { deviceKey, isNamed } from './devicekey'
 import type { Asker, IdSource } from './service'
 
 const OFFER_SECONDS = 600
@@ -26,6 +27,9 @@ const PROVED_IDS = 4096
 const UNPROVED_POOLS = 8192
 const UNPROVED_MORE = 16_384
 const UNPROVED_FIRST = 32_768
+/** how full the memory for ids may be, for pools and for more than one id of an address: a packet proves an address, and no more */
+const POOLS_UNTIL = 0.5
+const MORE_UNTIL = 0.75
 const POOL_INTERVAL_MS = 60_000
 /** answers to all unproved addresses, bytes per second, and the share of one */
 const ANSWER_BYTES = 65_536
@@ -120,7 +124,8 @@ export class IdQuotas implements IdSource {
     const account = this.#account(asker.address)
     const { key, device } = identified(meta, account.address)
     const known = this.#allocator.idOfKey(key)
-    if (known === 0) this.#admit(account, 1, account.held === 0 ? UNPROVED_FIRST : UNPROVED_MORE)
+    if (known === 0 && account.held === 0) this.#admit(account, 1, UNPROVED_FIRST, 1)
+    else if (known === 0) this.#admit(account, 1, UNPROVED_MORE, MORE_UNTIL)
     else if (!account.proved && networkOf(this.#allocator.addressOf(known)) === account.address) this.#prove(account)
     const id = this.#allocator.offerId(device, OFFER_SECONDS)
     if (known === 0) this.#hold(account, id)
@@ -135,7 +140,7 @@ export class IdQuotas implements IdSource {
     const account = this.#account(asker.address)
     const now = this.#clock.mono()
     if (!account.proved && now - account.poolAt < POOL_INTERVAL_MS) this.#refuse('one pool a minute')
-    const ids = this.#allocator.offerPool(this.#admit(account, count, UNPROVED_POOLS), meta, OFFER_SECONDS)
+    const ids = this.#allocator.offerPool(this.#admit(account, count, UNPROVED_POOLS, POOLS_UNTIL), meta, OFFER_SECONDS)
     account.poolAt = now
     for (const id of ids) this.#hold(account, id)
     this.#offer(asker, account, ids, true)
@@ -218,9 +223,11 @@ export class IdQuotas implements IdSource {
     return account
   }
 
-  /** How many of `count` new ids the address may have, at least one; `inAll`: ids of all unproved addresses at most. */
-  #admit(account: Account, count: number, inAll: number): number {
+  /** How many of `count` new ids the address may have, at least one; `inAll`: ids of all unproved addresses at most; `until`: see above. */
+  #admit(account: Account, count: number, inAll: number, until: number): number {
     this.#allocator.reclaimSome()
+    const { fullness } = this.#allocator
+    if (fullness >= until) this.#refuse(`the memory for ids is ${Math.round(100 * fullness)} % full`)
     const own = (account.proved ? PROVED_IDS : UNPROVED_IDS) - account.held
     const left = account.proved ? own : Math.min(own, inAll - this.#unproved)
     if (left <= 0)
@@ -292,8 +299,7 @@ const offerKey = (address: string, seq: number): string => `${seq} ${address}`
 /** A device without a name has one per address, so that two such devices never share an id (X39). */
 function identified(meta: Record<string, unknown>, address: string) {
   const key = deviceKey(meta)
-  const name = key.slice(key.indexOf(':') + 1).trim()
-  if (key === '' || (name !== '' && name.toUpperCase() !== 'UNKNOWN')) return { key, device: meta }
+  if (key === '' || isNamed(meta)) return { key, device: meta }
   const device = { ...meta, device_key: `${key}@${address}` }
   return { key: deviceKey(device), device }
 }

@@ -120,6 +120,24 @@ test('what all strangers together have taken costs a proved address nothing', ()
   assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 256)
 })
 
+test('proved addresses together leave memory: no pool beyond the half of it, no second id beyond three quarters, a first one always', () => {
+  const { id, pool, quotas, allocator } = server({ maxBytes: 200_000 })
+  const at = (n: number): string => `10.0.${n >> 8}.${n & 255}:5`
+  let n = 0
+  do {
+    n++
+    quotas.touch(id({ device_id: `gw ${n}` }, at(n)) as number, at(n))
+    assert.ok(n < 200, 'there is an end')
+  } while (typeof pool(64, at(n)) !== 'string')
+  assert.ok(allocator.fullness >= 0.5 && allocator.fullness < 0.6, String(allocator.fullness))
+  assert.equal(pool(1, at(1)), 'POOL_ALLOC_FAILED', 'a proved one neither')
+  for (let k = 0; typeof id({ device_id: `more ${k}` }, at(1)) === 'number'; k++) assert.ok(k < 2000, 'there is an end')
+  assert.ok(allocator.fullness >= 0.75 && allocator.fullness < 0.76, String(allocator.fullness))
+  assert.equal(id({ device_id: 'gw 1' }, at(1)), id({ device_id: 'gw 1' }, at(1)), 'known devices keep theirs')
+  assert.equal(typeof id({ device_id: 'honest' }, at(9999)), 'number')
+  assert.ok(quotas.counters.over_quota >= 3)
+})
+
 test('single ids share the quota; known devices keep theirs whatever it says, a resend counts once', () => {
   const { id, ask, request, quotas, allocator, clock } = server()
   for (let k = 0; k < 64; k++) {
@@ -264,7 +282,17 @@ test('ids of an upstream that were offered and not taken are handed out again, l
 })
 
 test('a device without a name shares its id with none of another address; a named one keeps it anywhere', () => {
-  for (const nameless of [{ device_id: 'UNKNOWN' }, { device_id: ' unknown ' }, { device_key: 'UNKNOWN' }, {}]) {
+  for (const nameless of [
+    { device_id: 'UNKNOWN' },
+    { device_id: ' unknown ' },
+    { device_key: 'UNKNOWN' },
+    { device_id: '' },
+    { device_id: null, device_key: ' ' },
+    { mac: '', fw: '1.0' },
+    { fw: '1.0' },
+    { device_meta: { fw: '1.0' } },
+    {},
+  ]) {
     const { id } = server()
     const one = id(nameless, '10.0.0.1:5')
     assert.notEqual(id(nameless, '10.0.0.2:5'), one, JSON.stringify(nameless))
