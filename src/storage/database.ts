@@ -77,6 +77,7 @@ export interface DatabaseStatus {
 /** D5: a window takes 32 k packets or 6 MB, whichever comes first */
 const WINDOW_PACKETS = 32_768
 export const WINDOW_BYTES = 6 * 1024 * 1024
+const COUNT_WAIT_MS = 20_000
 const HEAP_BYTES = 48 * 1024 * 1024
 /** a worker that is too large already when it is new is not replaced over and over */
 const YOUNG_MS = 60_000
@@ -96,7 +97,7 @@ export class Database {
   #life: symbol | undefined
   readonly #checked = new Set<string>()
   /** of the worker that ran last */
-  #counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
+  #counts: ViewCounts | undefined
   #sealedTo: number
   readonly #damage: WindowDamage
   #bornAt!: number
@@ -183,7 +184,9 @@ export class Database {
   }
 
   status(): DatabaseStatus {
-    const { packets, duplicates, left, sealed } = this.#thread?.counts ?? this.#counts
+    // before the first worker what the log holds is known
+    const known = this.#thread?.counts ?? this.#counts
+    const { packets, duplicates, left, sealed } = known ?? { packets: this.#o.log.factsAfter(0), duplicates: 0, left: 0 }
     return {
       state: this.#state,
       ...(this.#state === 'down' && { reason: this.#reason }),
@@ -197,9 +200,11 @@ export class Database {
     }
   }
 
-  /** status() of what is stored: a view that rests reads the log first. Throws DB_STARTING, DB_UNAVAILABLE. */
+  /** status() of what is stored: a view that rests reads the log first; one that takes longer than 20 s is `starting`. */
   async counted(): Promise<DatabaseStatus> {
-    if (this.#state === 'resting') await this.queryDevices()
+    if (this.#state === 'resting') this.#start()
+    if (this.#state === 'starting') await this.#started(COUNT_WAIT_MS)
+    this.#quiet()
     return this.status()
   }
 
@@ -248,9 +253,9 @@ export class Database {
   }
 
   /** Waits until the state is no longer `starting`, or for the longest wait. */
-  #started(): Promise<void> {
+  #started(ms = this.#o.startWaitMs ?? 5000): Promise<void> {
     return new Promise(resolve => {
-      const timer = setTimeout(done, this.#o.startWaitMs ?? 5000)
+      const timer = setTimeout(done, ms)
       function done(): void {
         clearTimeout(timer)
         resolve()
