@@ -141,6 +141,8 @@ export interface GatewayStatus {
   ids?: IdsReport
   /** why the configuration file does not count, when it does not */
   config_problem?: string
+  /** files of token and users that cannot be read, with what to do; by the command `status` */
+  login_problems?: string[]
   /** keys whose new value counts from the next start on */
   needs_restart?: readonly string[]
   /** why links and SQL view stay off: safe mode (R25) */

@@ -81,8 +81,17 @@ test('a start with damaged state files: the gateway works, the log names the fil
     }
     gateway.output = ''
     await gateway.start([])
-    const { links } = (await answerOf(gateway, 'status')) as { links: Record<string, { state: string }> }
+    const { links, login_problems } = (await answerOf(gateway, 'status')) as {
+      links: Record<string, { state: string }>
+      login_problems?: string[]
+    }
     assert.equal(links.down?.state, 'up', kind)
+    assert.match(
+      login_problems?.[0] ?? '',
+      /token\.json cannot be read: .*: os-node token --new creates a new one/,
+      kind,
+    )
+    assert.match(login_problems?.[1] ?? '', /web_users\.json cannot be read: .*the admin token works without it/, kind)
     await gateway.stop()
     assert.equal(gateway.ended?.code, 0, kind)
     const unnamed = FILES.filter(file => !QUIET.has(file) && !gateway.output.includes(`/${file}`))

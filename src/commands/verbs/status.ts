@@ -1,6 +1,7 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
 import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
 import { counted } from '../../lib/counted'
+import { asOsError } from '../../lib/errors'
 import { mendDisk } from '../../lib/writable'
 import { bytesText, duration, numberText } from '../../units/display'
 import type { CommandContext, Via } from '../context'
@@ -116,6 +117,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
   else if (log.state === 'degraded' && status.role !== 'none') lines.push(paint.warn(mendDisk))
   if (log.chain) lines.push(paint.bad(log.chain))
   if (status.needs_restart) lines.push(paint.warn(`effective at the next start: ${status.needs_restart.join(', ')}`))
+  for (const problem of status.login_problems ?? []) lines.push(paint.bad(`log in: ${problem}`))
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))
   for (const { aid, addresses } of status.shared_ids ?? [])
     lines.push(paint.warn(`id ${aid} was heard from ${addresses.join(', ')}`))
@@ -179,14 +181,30 @@ function forwardingLines(
   return lines
 }
 
+/** Files that cannot be read, because of which nobody or no user can log in to the page, and what to do. */
+async function loginProblems(dataDir: string): Promise<string[]> {
+  const { storedToken, UserStore } = await import('../../services/users')
+  const problems: string[] = []
+  for (const read of [() => storedToken(dataDir), () => new UserStore({ dataDir }).list()])
+    try {
+      read()
+    } catch (thrown) {
+      const { message, hint } = asOsError(thrown)
+      problems.push(`${message}: ${hint}`)
+    }
+  return problems
+}
+
 export const status: Verb<GatewayStatus & { via?: Via }> = {
   name: 'status',
   summary: 'show links, log and uplinks',
   examples: ['os-node status', 'os-node status --json'],
   options: {},
   where: 'either',
-  run: async context => ({
-    value: { ...(context.gateway ? context.gateway.status() : await statusOfFiles(context)) },
-  }),
+  async run(context) {
+    const value: GatewayStatus = context.gateway ? context.gateway.status() : await statusOfFiles(context)
+    const problems = await loginProblems(context.config.dataDir)
+    return { value: problems.length > 0 ? { ...value, login_problems: problems } : value }
+  },
   text: (value, paint) => text(value, value.via, paint),
 }
