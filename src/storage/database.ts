@@ -186,7 +186,11 @@ export class Database {
   status(): DatabaseStatus {
     // before the first worker what the log holds is known
     const known = this.#thread?.counts ?? this.#counts
-    const { packets, duplicates, left, sealed } = known ?? { packets: this.#o.log.factsAfter(0), duplicates: 0, left: 0 }
+    const { packets, duplicates, left, sealed } = known ?? {
+      packets: this.#o.log.factsAfter(0),
+      duplicates: 0,
+      left: 0,
+    }
     return {
       state: this.#state,
       ...(this.#state === 'down' && { reason: this.#reason }),

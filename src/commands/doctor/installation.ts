@@ -86,11 +86,8 @@ const log: Check = {
     const text = `${counted(status.records, 'record')}, ${bytesText(status.bytes)}`
     if (status.state === 'degraded')
       return failed(`degraded: ${status.reason ?? 'not written'}`, 'check the disk; pending records are in RAM only')
-    if (status.lost > 0)
-      return warning(
-        `${text}; ${counted(status.lost, 'record')} lost`,
-        'os-node log verify names the damage; check the disk',
-      )
+    const damage = status.chain ?? (status.lost > 0 ? `${counted(status.lost, 'record')} lost` : '')
+    if (damage) return warning(`${text}; ${damage}`, 'os-node log verify names the damage; check the disk')
     return ok(text)
   },
 }

@@ -291,8 +291,13 @@ test('the log: degraded is failed, lost records are a warning', async () => {
   const log = (status: object) => ({ summary: async () => ({ ...STATUS.log, ...status }) })
   const of = async (status: object) => (await check('log', { context: { log: log(status) } })).state
   assert.deepEqual(
-    [await of({}), await of({ lost: 3 }), await of({ state: 'degraded', reason: 'EIO' })],
-    ['ok', 'warning', 'failed'],
+    [
+      await of({}),
+      await of({ lost: 3 }),
+      await of({ chain: 'log damaged' }),
+      await of({ state: 'degraded', reason: 'EIO' }),
+    ],
+    ['ok', 'warning', 'warning', 'failed'],
   )
 })
 
