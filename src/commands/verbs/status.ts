@@ -181,7 +181,7 @@ function forwardingLines(
   return lines
 }
 
-/** Files that cannot be read, because of which nobody or no user can log in to the page, and what to do. */
+/** Files that cannot be read, because of which tokens or users are refused by the page, and what to do. */
 async function loginProblems(dataDir: string): Promise<string[]> {
   const { storedToken, UserStore } = await import('../../services/users')
   const problems: string[] = []
