@@ -1,8 +1,9 @@
 // The sources every Linux machine has without wiring anything: hwmon, thermal zones, IIO, CPU, memory, disk, network,
 // uptime. Declarations and option schemas only; see group.ts for what fails.
-import { array, type GenericSchema, integer, maxValue, minValue, number, object, optional, pipe, string } from 'valibot'
+import { array, type GenericSchema, integer, maxValue, minValue, number, optional, pipe, string } from 'valibot'
 import type { DriverContext, Source, SourceDriver } from '../../src/links/contracts'
 import { checkOptions } from '../../src/links/driver-options'
+import { strict } from '../kit/common-options'
 import { DiskProbe, diskPaths } from './disk'
 import { type HostEnvironment, hostEnvironment } from './environment'
 import { type GroupOptions, HostGroup, type HostSensor, type Probe } from './group'
@@ -40,7 +41,7 @@ const INTERVAL_MS: Record<HostType, number> = {
 }
 
 const options = (type: HostType): GenericSchema<unknown, HostOptions> =>
-  object({
+  strict({
     match: optional(string()),
     interval_ms: optional(pipe(number(), integer(), minValue(100), maxValue(86_400_000)), INTERVAL_MS[type]),
     sys_root: optional(string()),

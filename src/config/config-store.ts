@@ -61,6 +61,8 @@ export class ConfigStore {
   approve: (next: Config) => Promise<void> = async () => undefined
   /** WriteLimits.lists for approved() */
   lists: () => Promise<WriteLimits['lists']> = async () => undefined
+  /** Paths of keys below links that their drivers do not know. */
+  unknown: () => Promise<readonly { path: readonly (string | number)[] }[]> = async () => []
 
   private constructor(
     schema: Schema,
@@ -265,16 +267,16 @@ export class ConfigStore {
 
   /**
    * Mends a broken file: valid keys stay, the rest gets its default. `unknown`: keys that the schema does not know go too. The
-   * old file is kept beside it as `.bak`, never over an older one. Throws CONFIG_WRITE, and nothing is changed then.
+   * old file is kept beside it as `.bak`, never over an older one, unless it is `kept` already. `paths`: keys to remove. Throws CONFIG_WRITE, and nothing is changed then.
    */
-  repair(unknown = false): Repair {
+  repair(unknown = false, paths: readonly (readonly (string | number)[])[] = [], kept?: string): Repair {
     const bytes = readText(this.path, this.#files)
-    const mended = bytes && mend(this.#schema, this.path, bytes, unknown)
+    const mended = bytes && mend(this.#schema, this.path, bytes, unknown, paths)
     if (!bytes || !mended) return { repaired: [] }
-    let backup = `${this.path}.bak`
-    for (let n = 2; this.#files.exists(backup); n++) backup = `${this.path}.bak${n}`
+    let backup = kept ?? `${this.path}.bak`
+    for (let n = 2; !kept && this.#files.exists(backup); n++) backup = `${this.path}.bak${n}`
     const snapshot = interpret(this.#schema, parseDocument(this.path, mended.text))
-    writeText(backup, bytes, this.#files)
+    if (!kept) writeText(backup, bytes, this.#files)
     writeText(this.path, mended.text, this.#files)
     const before = this.#snapshot.config
     this.#snapshot = snapshot

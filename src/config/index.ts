@@ -4,7 +4,7 @@ export { ConfigStore } from './config-store'
 export { TYPE_NAMES } from './convert'
 export { allowed, type SchemaRow } from './describe'
 export { mayWrite } from './edit'
-export { nearest } from './keys'
+export { nearest, removeAt } from './keys'
 export type { Repaired } from './repair'
 export {
   type AnySchema,

@@ -149,9 +149,15 @@ function textFor(tree: Tree, document: Document | undefined): string {
 
 /**
  * Mends the bytes of a configuration file; null when nothing is wrong with them. `unknown`: keys that the schema does not know
- * are wrong too. Throws INTERNAL when there is no way, which would be a defect: the empty configuration is valid.
+ * are wrong too, and so are `paths`. Throws INTERNAL when there is no way, which would be a defect: the empty configuration is valid.
  */
-export function mend(schema: Schema, path: string, bytes: Uint8Array, unknown = false): ConfigRepair | null {
+export function mend(
+  schema: Schema,
+  path: string,
+  bytes: Uint8Array,
+  unknown = false,
+  paths: readonly Path[] = [],
+): ConfigRepair | null {
   const text = Buffer.from(bytes)
     .toString('utf8')
     .replace(/^\ufeff/, '')
@@ -159,6 +165,7 @@ export function mend(schema: Schema, path: string, bytes: Uint8Array, unknown = 
   const found = document ? { tree: document.value, damaged: [] } : salvage(text)
   const moved = document ? [] : bringHome(schema as unknown as AnySchema, found.tree)
   const mending = new Mending(schema, found.tree)
+  for (const at of paths) mending.drop(at)
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const { faults } = check(schema, mending.tree)
     const [fault] = faults

@@ -295,10 +295,10 @@ export class Gateway {
     await reloader.apply()
   }
 
-  /** The receivers as configured now; the address of `serve` stays the first. */
+  /** The receivers as configured now; the address of `serve` stays the first, but a configured `udp` is in its place. */
   get listening(): ReceiverConfig[] {
-    const { listen } = this.#options
     const { receivers } = this.config.config.gateway
+    const listen = receivers.some(({ name }) => name === 'udp') ? undefined : this.#options.listen
     return listen ? [{ name: 'udp', medium: 'UDP', ...listen }, ...receivers] : receivers
   }
 

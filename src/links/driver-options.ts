@@ -1,18 +1,47 @@
 // Options of a driver come from Config.json as they were typed. They are checked against the driver's schema before
 // anything is opened; what is wrong is reported with its key, all of it at once.
 import { type BaseIssue, type GenericSchema, safeParse } from 'valibot'
-import { nearest } from '../config'
+import { nearest, removeAt } from '../config'
 import { OsError } from '../lib/errors'
+
+export interface UnknownOption {
+  readonly path: readonly (string | number)[]
+  /** what is wrong with it */
+  readonly text: string
+}
+
+/** An option that no schema knows, as a strict object says it. */
+const isUnknown = ({ type, expected }: BaseIssue<unknown>): boolean => type === 'strict_object' && expected === 'never'
+
+const pathOf = ({ path }: BaseIssue<unknown>): (string | number)[] =>
+  ((path ?? []) as readonly { key?: unknown }[]).map(({ key }) => key as string | number)
+
+/** A copy of `raw` without the options that the schema does not know, and these. */
+export function knownOptions<T extends object>(
+  schema: GenericSchema,
+  raw: T,
+): { options: T; unknown: UnknownOption[] } {
+  const options = structuredClone(raw)
+  const unknown: UnknownOption[] = []
+  // a strict object says one key at a time
+  while (unknown.length < MOST_UNKNOWN) {
+    const found = (safeParse(schema, options).issues ?? []).filter(isUnknown)
+    if (!found.some(issue => removeAt(options as Record<string, unknown>, pathOf(issue)))) break
+    unknown.push(...found.map(issue => ({ path: pathOf(issue), text: wordsOf(issue) })))
+  }
+  return { options, unknown }
+}
+
+const MOST_UNKNOWN = 100
 
 /** `raw` with the schema's defaults, or CONFIG_INVALID (UNKNOWN_KEY where that is all) naming link and keys. `details.keys` lists the keys. */
 export function checkOptions<Options>(schema: GenericSchema<unknown, Options>, raw: unknown, link: string): Options {
   const result = safeParse(schema, raw ?? {})
   if (result.success) return result.output
   const keys: string[] = []
-  // an option that no schema knows, as a strict object says it
-  const unknown = result.issues.every(({ type, expected }) => type === 'strict_object' && expected === 'never')
+  const unknown = result.issues.every(isUnknown)
   const texts = result.issues.map(issue => {
-    const key = (issue.path ?? []).map(step => String((step as { key?: unknown }).key)).join('.')
+    const key = pathOf(issue).join('.')
     keys.push(key)
     const words = wordsOf(issue)
     return key === '' ? words : `${key}: ${words}`

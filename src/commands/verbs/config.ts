@@ -38,8 +38,9 @@ export const configUnset: Verb = {
   name: 'config-unset',
   summary: 'remove one value from the configuration; its default applies',
   description: 'Also removes an element of a list, or a key that os-node does not know.',
-  examples: ['os-node config-unset --key engine_settings.precision', 'os-node config-unset --key gateway.sources[2]'],
+  examples: ['os-node config-unset engine_settings.precision', 'os-node config-unset --key gateway.sources[2]'],
   options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
+  operands: ['key'],
   where: 'either',
   changes: true,
   async run({ config, logger, via, writable }, options) {

@@ -25,7 +25,12 @@ export const repairConfig: Verb<{ ok: true; repaired: readonly Repaired[]; backu
   changes: true,
   tolerant: true,
   async run({ config, logger }, options) {
-    const { repaired, backup } = config.repair(options.unknown === true)
+    const unknown = options.unknown === true
+    const first = config.repair(unknown)
+    const paths = unknown ? (await config.unknown()).map(({ path }) => path) : []
+    const more = config.repair(unknown, paths, first.backup)
+    const repaired = [...first.repaired, ...more.repaired]
+    const backup = first.backup ?? more.backup
     if (backup) logger.info(`${config.path} was repaired; the old file is ${backup}`)
     for (const { key, old, new: now } of repaired) logger.info(`${named(key)}: ${shown(old)} → ${shown(now)}`)
     return { value: { ok: true, repaired, ...(backup !== undefined && { backup }) } }

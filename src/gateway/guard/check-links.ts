@@ -9,7 +9,7 @@ import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
 import { turn } from '../../lib/yield'
 import type { DriverContext } from '../../links/contracts'
-import { checkOptions } from '../../links/driver-options'
+import { checkOptions, knownOptions, type UnknownOption } from '../../links/driver-options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
 import { clashesOf, refuseUnknownUnits, type SourceEntry, sensorsOf, unitWarnings } from './check-sensors'
@@ -36,16 +36,22 @@ export interface LinkAsOpened {
  * NO_DRIVER, CONFIG_INVALID.
  */
 async function linkOptions(configured: Entry, listens: boolean, config: Config, registry: Registry): Promise<unknown> {
+  const { schema, options } = await typedOptions(configured, listens, config, registry)
+  return schema ? checkOptions(schema, options, configured.name) : options
+}
+
+/** The same as they were typed, and the driver's schema. Throws NO_DRIVER. */
+async function typedOptions(configured: Entry, listens: boolean, config: Config, registry: Registry) {
   const buses = config.RESOURCES.physical_config as Record<string, unknown>
   const entry =
     configured.medium === undefined
       ? configured
       : withHardware(bus => buses[bus], { ...configured, medium: configured.medium })
-  const { name, type, medium, ...fields } = entry
+  const { name: _, type, medium, ...fields } = entry
   if (medium === undefined) {
     const { schema } = await registry.sourceDriver(type ?? '')
     const { deadband: _, ...options } = fields as Record<string, unknown>
-    return schema ? checkOptions(schema, options, name) : options
+    return { schema, options }
   }
   const { schema } = await registry.mediumDriver(medium)
   const options = {
@@ -53,7 +59,20 @@ async function linkOptions(configured: Entry, listens: boolean, config: Config, 
     port: portOf(medium, fields),
     ...(listens && { mode: 'listen', listen_host: fields.host ?? '0.0.0.0' }),
   }
-  return schema ? checkOptions(schema, options, name) : options
+  return { schema, options }
+}
+
+/** Options of links that their drivers do not know, by their paths in the configuration. */
+export async function unknownLinkOptions(config: Config, registry: Registry): Promise<UnknownOption[]> {
+  const found: UnknownOption[] = []
+  for (const kind of KINDS)
+    for (const [k, entry] of ((config.gateway[kind] ?? []) as readonly Entry[]).entries()) {
+      const typed = await typedOptions(entry, kind === 'receivers', config, registry).catch(() => undefined)
+      if (!typed?.schema) continue
+      for (const { path, text } of knownOptions(typed.schema, typed.options).unknown)
+        found.push({ path: ['gateway', kind, k, ...path], text })
+    }
+  return found
 }
 
 /** Every link of `config` with the options its driver gets; one that cannot be made as it was typed. */
@@ -147,8 +166,8 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
       try {
         await checkLink(kind, entry, config, registry, LOOKING)
       } catch (thrown) {
-        const { message, hint } = asOsError(thrown)
-        found.push({ kind, text: `${entry.name}: ${message}`, hint })
+        const { code, message, hint } = asOsError(thrown)
+        found.push({ kind, text: `${entry.name}: ${message}`, hint, warns: code === 'UNKNOWN_KEY' })
       }
     }
   const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]

@@ -6,6 +6,7 @@ import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import type { Source, SourceReading } from '../../links/contracts'
+import { knownOptions } from '../../links/driver-options'
 import { hostOf } from '../../links/network'
 import { MissingLink } from '../../links/unavailable-link'
 import type { FlashLog } from '../../log'
@@ -175,17 +176,20 @@ export class Sources {
 
   async #add(entry: SourceEntry): Promise<void> {
     const { clock, config, logger, registry, supervisor } = this.#parts
-    const { name, type, ...options } = optionsOf(entry)
+    const { name, type, ...typed } = optionsOf(entry)
     const optional = config.config.gateway.sources === null
     for (const warning of unitWarnings(entry)) logger.warn(warning)
     try {
       const driver = await registry.sourceDriver(type)
+      // a file written by hand, or of another version: the rest of it counts
+      const { options, unknown } = driver.schema ? knownOptions(driver.schema, typed) : { options: typed, unknown: [] }
+      for (const { path, text } of unknown) logger.warn(`source ${name}, ${path.join('.')}: ${text}; it is ignored`)
       const source = driver.create(name, options, { clock, logger: logger.child(name) })
       // before it is opened: the order of the configuration decides, not which device answers first
       this.#claim(name, source.sensors?.map(({ id }) => id) ?? [])
       const logged = (id: string, unit: string): number | undefined => this.#lastOf(name, id, unit)
       source.resume?.(this.#counts.of(name, this.#first ? logged : undefined))
-      supervisor.add(source, { ...hostOf(options), optional })
+      supervisor.add(source, { ...hostOf(typed), optional })
     } catch (error) {
       supervisor.add(new MissingLink(name, asOsError(error)))
     }

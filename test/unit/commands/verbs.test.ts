@@ -179,6 +179,8 @@ test('config-get, config-set and config-show', async () => {
   })
   assert.deepEqual(await run(context, 'config-unset', '--key', key), { value: { key, old: 6, new: 4 } })
   await run(context, 'config-set', '--key', key, '--value', '6')
+  assert.deepEqual(await run(context, 'config-unset', key), { value: { key, old: 6, new: 4 } })
+  await run(context, 'config-set', '--key', key, '--value', '6')
   // a gateway at work says that it takes the value at its next start
   assert.deepEqual(await run(fake(config(), { inGateway: true }).context, 'config-set', '--key', key, '--value', '6'), {
     value: { key, old: 4, new: 6, needs_restart: true },

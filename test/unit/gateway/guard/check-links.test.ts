@@ -1,15 +1,18 @@
 // What is refused when a configuration is written, before anything of it is opened: units, sensor ids, limits of the drivers.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { HOST_TYPES } from '../../../../drivers/host'
+import { repairConfig } from '../../../../src/commands/verbs/repair'
 import { ConfigStore } from '../../../../src/config'
-import { checkLinks, linkProblems } from '../../../../src/gateway/guard/check-links'
+import { checkLinks, linkProblems, unknownLinkOptions } from '../../../../src/gateway/guard/check-links'
 import { unitWarnings } from '../../../../src/gateway/guard/check-sensors'
 import { SensorIds } from '../../../../src/gateway/intake/sensor-ids'
 import { sourceTable } from '../../../../src/index'
 import { OsError } from '../../../../src/lib/errors'
+import { silentLogger } from '../../../../src/lib/logger'
 import { Registry } from '../../../../src/links/registry'
 
 const registry = new Registry({ sources: sourceTable })
@@ -100,6 +103,37 @@ test('a unit that is not known is refused by every type of source, with the near
     tank('two', { unit: 'l/min' }, 'flow'),
     tank('three', { unit: '{pulses}' }, 'n'),
   ])
+})
+
+test('options that a driver does not know are refused in every type of source with the nearest name', async () => {
+  const problem = (type: string) => checkLinks(configOf([]), configOf([{ name: 's', type, junkz: 5 }]), registry)
+  for (const type of Object.keys(sourceTable))
+    await assert.rejects(problem(type), { code: /UNKNOWN_KEY|CONFIG_INVALID/, message: /junkz/ }, type)
+  for (const type of HOST_TYPES) await assert.rejects(problem(type), { code: 'UNKNOWN_KEY', message: /junkz/ }, type)
+  const near = configOf([{ name: 's', type: 'cpu', intervl_ms: 500 }])
+  await assert.rejects(checkLinks(configOf([]), near, registry), { message: /intervl_ms: .* mean interval_ms\?/ })
+})
+
+test('repair-config --unknown removes what the drivers do not know, and keeps one .bak', async () => {
+  const path = join(dir, 'strange.json')
+  const sources = [{ name: 'c', type: 'cpu', every_s: 1, intervl_ms: 5 }, tank('one', { junk: 1, unit: 'Cel' })]
+  const text = JSON.stringify({ device_id: 'GW', mine: 1, gateway: { sources, uplinks: [] } })
+  writeFileSync(path, text)
+  const config = ConfigStore.load({ path, env: {}, cwd: dir, keep: false })
+  config.unknown = () => unknownLinkOptions(config.config, registry)
+  const { value } = await repairConfig.run({ config, logger: silentLogger } as never, { unknown: true })
+  assert.deepEqual(
+    value!.repaired.map(({ key }) => key),
+    ['mine', 'gateway.sources.0.every_s', 'gateway.sources.0.intervl_ms', 'gateway.sources.1.registers.0.junk'],
+  )
+  assert.equal(value!.backup, `${path}.bak`)
+  assert.equal(readFileSync(`${path}.bak`, 'utf8'), text)
+  assert.equal(existsSync(`${path}.bak2`), false)
+  assert.deepEqual(JSON.parse(readFileSync(path, 'utf8')).gateway.sources, [
+    { name: 'c', type: 'cpu' },
+    tank('one', { unit: 'Cel' }),
+  ])
+  assert.deepEqual(await config.unknown(), [])
 })
 
 test('C for what looks like a thermometer is warned of, and elsewhere it is the coulomb', () => {

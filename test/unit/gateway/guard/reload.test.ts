@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import * as v from 'valibot'
+import { strict } from '../../../../drivers/kit/common-options'
 import { ConfigStore } from '../../../../src/config'
-import { Gateway } from '../../../../src/gateway/gateway'
+import { Gateway, type GatewayOptions } from '../../../../src/gateway/gateway'
 import { systemClock } from '../../../../src/lib/clock'
 import type { OsError } from '../../../../src/lib/errors'
 import { createLogger } from '../../../../src/lib/logger'
@@ -27,6 +28,7 @@ async function gateway(
   config: object,
   start = (gw: Gateway): unknown => gw.start(),
   loaded: Promise<unknown> = Promise.resolve(),
+  more: Partial<GatewayOptions> = {},
 ) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-reload-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
@@ -61,6 +63,7 @@ async function gateway(
     onPacket: () => undefined,
   })
   const fake = { type: 'fake', create: source }
+  const typed = { type: 'typed', schema: strict({ depth: v.optional(v.strictObject({})) }), create: source }
   const schema = v.looseObject({ port: v.pipe(v.number(), v.notValue(666, 'not port 666')) })
   const tcp = {
     medium: 'TCP',
@@ -74,7 +77,10 @@ async function gateway(
   const store = ConfigStore.load({ path, env: {}, cwd: dir, logger })
   const gw = await Gateway.open({
     config: store,
-    registry: new Registry({ media: { TCP: async () => tcp }, sources: { fake: () => loaded.then(() => fake) } }),
+    registry: new Registry({
+      media: { TCP: async () => tcp },
+      sources: { fake: () => loaded.then(() => fake), typed: async () => typed },
+    }),
     units,
     script: '',
     version: '0',
@@ -83,6 +89,7 @@ async function gateway(
     defaultSources: [],
     role: 'run',
     clock: systemClock,
+    ...more,
   })
   t.after(() => gw.stop())
   await start(gw)
@@ -124,6 +131,34 @@ test('a source that changed is opened anew, one that did not stays open', async 
   assert.equal(links().up!.opens, 1)
   assert.deepEqual(opened.filter(name => name === 'a').length, 1)
   assert.equal(gw.log.boot, boot)
+})
+
+test('options of a source that its driver does not know are one warning each in a file written by hand, and it opens', async t => {
+  const entry = { name: 'a', type: 'typed', every_s: 5, intervl_ms: 5, depth: { x: 1 } }
+  const { lines, links, opened } = await gateway(t, with_([entry]))
+  await until('it is open', () => opened.includes('a'))
+  assert.equal(links().a?.state, 'up')
+  const said = lines.filter(line => /it is ignored/.test(line))
+  assert.deepEqual(
+    said.map(line => /source a, ([\w.]+): /.exec(line)?.[1]),
+    ['depth.x', 'every_s', 'intervl_ms'],
+  )
+})
+
+test('a configured receiver named udp is in the place of the address of serve', async t => {
+  const receivers = [{ name: 'udp', medium: 'TCP', port: 9 }]
+  const listen = { listen: { host: '127.0.0.1', port: 8 } }
+  const { gw, lines } = await gateway(t, with_([], { receivers }), undefined, undefined, listen)
+  assert.deepEqual(gw.listening, gw.config.config.gateway.receivers)
+  assert.equal(lines.filter(line => /receivers are named/.test(line)).length, 0)
+  const other = await gateway(t, with_([], { receivers: [{ ...receivers[0], name: 'b' }] }), () => 0, undefined, listen)
+  assert.deepEqual(
+    other.gw.listening.map(({ name, port }) => [name, port]),
+    [
+      ['udp', 8],
+      ['b', 9],
+    ],
+  )
 })
 
 test('a long list of sources is taken over in parts: others get their turn in between', async t => {
