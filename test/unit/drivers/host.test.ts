@@ -524,8 +524,8 @@ test('options: defaults, limits, and wrong keys named', () => {
   assert.equal(hostSources.hwmon.create('chips', { interval_ms: 250 }, context).intervalMs, 250)
   assert.throws(() => hostSources.cpu.create('cpu', { interval_ms: 5 }, context), /options of cpu: interval_ms/)
   assert.throws(() => hostSources.cpu.create('cpu', { match: 5 }, context), { code: 'CONFIG_INVALID' })
-  // keys that belong to the gateway do not disturb
-  hostSources.cpu.create('cpu', { name: 'cpu', type: 'cpu', deadband: 1 }, context)
+  for (const [type, { create }] of Object.entries(hostSources))
+    assert.throws(() => create('s', { junkz: 5 }, context), { code: 'UNKNOWN_KEY', message: /junkz/ }, type)
 })
 
 test('a fresh machine reads cpu, memory, disk, network, uptime, thermal and hwmon', () => {
