@@ -52,6 +52,11 @@ test('alone, engine and fusion read their keys of a configuration file', () => {
   assert.deepEqual([fusion.engine.precision, fusion.engine.unitDialect, fusion.localId], [2, 'attribute', 12])
   assert.deepEqual(fusion.policy, { diffBase: 'sticky', fullEvery: 3, fullIntervalMs: 60_000 })
   assert.equal(fusion.registry!.dir, join(dir, 'data/device_registry'))
+  assert.equal(fusion.registry!.intervalMs, 1000)
+  write({ diff_base: 'sticky', full_interval_seconds: 7, registry_sync_interval_seconds: 2.5 })
+  const other = new Fusion(path)
+  assert.deepEqual(other.policy, { diffBase: 'sticky', fullEvery: 100, fullIntervalMs: 7000 })
+  assert.equal(other.registry!.intervalMs, 2500)
   for (const wrong of [
     { precision: 11 },
     { unit_dialect: 'x' },
