@@ -1,17 +1,20 @@
 // A card of the image for the emulated board, and the board itself: qemu with U-Boot, which reads the card as on a real board.
-import { execFile, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer, get, type Server } from 'node:http'
 import { request } from 'node:https'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import type { TLSSocket } from 'node:tls'
-import { freePort, removeDir, root, until } from '../lib/gateway'
+import { freePort, freeUdpPort, removeDir, root, until } from '../lib/gateway'
+import { type ServedDisk, serveDisk } from '../lib/nbd'
+import { type Cut, VolatileDisk } from '../lib/volatile-disk'
 
 const UBOOT = '/usr/lib/u-boot/qemu_arm64/u-boot.bin'
 export const MIB = 2 ** 20
-export const BOOT_MS = 400_000
+export const BOOT_MS = 600_000
 /** where the partitions of the card begin */
 export const PLACES = { start: MIB, bootA: 17 * MIB, rootA: 114 * MIB, data: 372 * MIB }
 const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
@@ -33,7 +36,8 @@ export interface Answer {
 export interface Power {
   /** what its serial console said so far */
   said(): string
-  cut(): Promise<void>
+  /** What became of the writes that the card had not on its medium; nothing is lost where loseUnflushed was not called. */
+  cut(): Promise<Cut>
 }
 
 export class Board {
@@ -44,7 +48,12 @@ export class Board {
   readonly #running = new Set<Power>()
   readonly #key = join(this.place, 'key')
   readonly #ssh = join(this.place, 'id')
+  /** where the board takes packets, once its receiver listens on 8080 */
+  packets = 0
   #image = ''
+  #disk: VolatileDisk | undefined
+  #served: ServedDisk | undefined
+  #random: () => number = () => 0
   #port = 0
   #plainPort = 0
   #sshPort = 0
@@ -59,9 +68,26 @@ export class Board {
     this.#port = await freePort()
     this.#plainPort = await freePort()
     this.#sshPort = await freePort()
+    this.packets = await freeUdpPort()
+    this.insertNewCard(conf)
+  }
+
+  insertNewCard(conf: string): void {
     copyFileSync(this.#image, this.card)
     truncateSync(this.card, 1024 * MIB)
     this.write('os-node.conf', `${conf}ssh_key=${readFileSync(`${this.#ssh}.pub`, 'utf8')}`)
+  }
+
+  /** From now on the card has a volatile cache, and a cut of the power loses a part of it, by `random`; what it lost is in the answer of `power`. */
+  async loseUnflushed(random: () => number): Promise<VolatileDisk> {
+    const path = join(this.place, 'disk.sock')
+    this.#served?.close()
+    this.#disk?.close()
+    const disk = new VolatileDisk(this.card)
+    this.#disk = disk
+    this.#served = await serveDisk(path, disk)
+    this.#random = random
+    return disk
   }
 
   /** A file of the start partition. Throws where it is not there. */
@@ -78,19 +104,19 @@ export class Board {
 
   power(): Power {
     const machine = ['-M', 'virt', '-cpu', 'cortex-a72', '-smp', '2', '-m', '512', '-nographic', '-bios', UBOOT]
-    const disk = ['-drive', `file=${this.card},format=raw,if=none,id=card,discard=unmap`]
+    const volatile = this.#disk
+    const file = volatile
+      ? `file.driver=nbd,file.server.type=unix,file.server.path=${join(this.place, 'disk.sock')},cache=writeback`
+      : `file=${this.card},discard=unmap`
+    const disk = ['-drive', `${file},format=raw,if=none,id=card`]
     const ports = [
-      [this.#port, 443],
-      [this.#plainPort, 80],
-      [this.#sshPort, 22],
-    ].map(([here, there]) => `hostfwd=tcp:127.0.0.1:${here}-:${there}`)
-    const network = [
-      '-netdev',
-      `user,id=n,${ports.join()}`,
-      '-device',
-      'virtio-net-pci,netdev=n,romfile=',
-      ...this.extra,
-    ]
+      `tcp:127.0.0.1:${this.#port}-:443`,
+      `tcp:127.0.0.1:${this.#plainPort}-:80`,
+      `tcp:127.0.0.1:${this.#sshPort}-:22`,
+      `udp:127.0.0.1:${this.packets}-:8080`,
+    ].map(port => `hostfwd=${port}`)
+    const card = ['-netdev', `user,id=n,${ports.join()}`, '-device', 'virtio-net-pci,netdev=n,romfile=']
+    const network = [...card, ...this.extra]
     const child = spawn(
       'qemu-system-aarch64',
       [...machine, ...disk, '-device', 'virtio-blk-pci,drive=card', ...network, '-device', 'i6300esb'],
@@ -102,37 +128,48 @@ export class Board {
     child.once('close', () => (ended = true))
     const power: Power = {
       said: () => text.replaceAll('\r', ''),
-      cut: () =>
-        new Promise(resolve => {
-          this.#running.delete(power)
-          if (ended) return resolve()
-          child.once('close', () => resolve())
-          child.kill('SIGKILL')
-        }),
+      cut: async () => {
+        if (!this.#running.delete(power)) return { kept: 0, dropped: 0, torn: 0 }
+        this.#served?.disconnect()
+        if (!ended)
+          await new Promise<void>(resolve => {
+            child.once('close', () => resolve())
+            child.kill('SIGKILL')
+          })
+        return volatile?.cut(this.#random) ?? { kept: 0, dropped: 0, torn: 0 }
+      },
     }
     this.#running.add(power)
     return power
   }
 
   /** A request to the page of the board. */
-  ask(path: string, { token = '', post }: { token?: string; post?: object } = {}): Promise<Answer> {
+  ask(
+    path: string,
+    {
+      token = '',
+      post,
+      put,
+      patience = 60_000,
+    }: { token?: string; post?: object; put?: object; patience?: number } = {},
+  ): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const headers = {
         host: 'greenhouse-1.local',
         ...(token && { 'x-admin-token': token }),
-        ...(post && { 'content-type': 'application/json' }),
+        ...((post ?? put) && { 'content-type': 'application/json' }),
       }
-      const method = post ? 'POST' : 'GET'
+      const method = post ? 'POST' : put ? 'PUT' : 'GET'
       const place = { host: '127.0.0.1', port: this.#port, path, method, headers }
-      const asked = request({ ...place, rejectUnauthorized: false, timeout: 60_000 }, res => {
+      const asked = request({ ...place, rejectUnauthorized: false, timeout: patience }, res => {
         const { fingerprint256: fingerprint } = (res.socket as TLSSocket).getPeerCertificate()
         let text = ''
         res
           .on('data', chunk => (text += chunk))
           .on('end', () => resolve({ status: res.statusCode!, text, fingerprint }))
       })
-      asked.once('error', reject).once('timeout', () => asked.destroy(new Error('no answer in 60 s')))
-      asked.end(post && JSON.stringify(post))
+      asked.once('error', reject).once('timeout', () => asked.destroy(new Error('no answer')))
+      asked.end((post ?? put) && JSON.stringify(post ?? put))
     })
   }
 
@@ -149,18 +186,29 @@ export class Board {
   }
 
   health(): Promise<boolean> {
-    return this.ask('/health').then(
+    return this.ask('/health', { patience: 10_000 }).then(
       ({ status }) => status === 200,
       () => false,
     )
   }
 
-  /** Runs a command by the remote shell: what it said, and its exit code; 255 where the board does not answer. */
-  shell(command: string): Promise<{ code: number; text: string }> {
+  #sshArguments(command: string): string[] {
     const options = ['BatchMode=yes', 'StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'ConnectTimeout=20']
     const args = ['-q', '-i', this.#ssh, '-p', String(this.#sshPort), ...options.flatMap(option => ['-o', option])]
+    return [...args, 'root@127.0.0.1', command]
+  }
+
+  /** A command of the remote shell that goes on until the power is cut; `onLine`: what it prints. */
+  follow(command: string, onLine: (line: string) => void): ChildProcess {
+    const child = spawn('ssh', this.#sshArguments(command), { stdio: ['ignore', 'pipe', 'ignore'] })
+    createInterface({ input: child.stdout }).on('line', onLine)
+    return child
+  }
+
+  /** Runs a command by the remote shell: what it said, and its exit code; 255 where the board does not answer. */
+  shell(command: string): Promise<{ code: number; text: string }> {
     return new Promise(resolve => {
-      execFile('ssh', [...args, 'root@127.0.0.1', command], { timeout: BOOT_MS }, (error, stdout, stderr) => {
+      execFile('ssh', this.#sshArguments(command), { timeout: BOOT_MS }, (error, stdout, stderr) => {
         resolve({ code: error ? Number(error.code ?? 255) : 0, text: stdout + stderr })
       })
     })
@@ -179,8 +227,8 @@ export class Board {
     )
   }
 
-  /** Writes an update of the same system with another version; `edit`: [what, instead] of the kernel's command line, of one length. */
-  update(version: string, edit: [string, string] = ['', '']): string {
+  /** Writes an update of the same system with another version; `edit`: [what, instead] of the kernel's command line, of one length; `kind`: the board it is for. */
+  update(version: string, edit: [string, string] = ['', ''], kind = 'qemu-virt'): string {
     const { writeUpdate } = createRequire(join(root, 'package.json'))('./dist/os-node-update.js') as UpdateWriter
     const image = readFileSync(this.#image)
     const part = (from: number, mib: number, name: string): Buffer => {
@@ -201,7 +249,7 @@ export class Board {
     }
     writeFileSync(join(this.place, 'boot'), boot)
     const digit = boot.indexOf('os_node.partition=5') + 'os_node.partition='.length
-    const about = { board: 'qemu-virt', version, built_at: BUILT_AT / 1000, partition_at: digit }
+    const about = { board: kind, version, built_at: BUILT_AT / 1000, partition_at: digit }
     const to = `os-node-qemu-virt-${version}.update`
     const files = { boot: join(this.place, 'boot'), root: join(this.place, 'root') }
     writeUpdate(join(this.place, to), about, files, readFileSync(this.#key, 'utf8'))
@@ -230,6 +278,8 @@ export class Board {
 
   async remove(): Promise<void> {
     await Promise.all([...this.#running].map(power => power.cut()))
+    this.#served?.close()
+    this.#disk?.close()
     removeDir(this.place)
   }
 }

@@ -5,7 +5,8 @@
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { openSync, readFileSync, writeSync } from 'node:fs'
+import { openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
 import { sleep, until } from '../lib/gateway'
@@ -121,6 +122,33 @@ test('after the power was cut and the data partition damaged the next boot has t
   assert.match((await board.ask('/api/update', { token })).text, /"problem":"the update has version 1\.2\.4/)
 
   if (!whole) return
+  const changed = (version: string, edit: (bytes: Buffer) => Buffer): string => {
+    const path = board.update(version)
+    const file = join(board.place, path)
+    writeFileSync(file, edit(readFileSync(file)))
+    return path
+  }
+  const flipped = (bytes: Buffer): Buffer => {
+    bytes[40]! ^= 1
+    return bytes
+  }
+  const refused: [string, RegExp][] = [
+    [changed('1.3.0', flipped), /signature of the update is not by a key of this image/],
+    [board.update('1.3.1', ['', ''], 'rpi-4'), /the update is for rpi-4, this board is qemu-virt/],
+    [board.update('1.2.2'), /the update has version 1\.2\.2, this board runs 1\.2\.4/],
+    [changed('1.3.2', bytes => bytes.subarray(0, 2000)), /is cut short/],
+    [changed('1.3.3', bytes => bytes.subarray(0, bytes.length / 2)), /./],
+  ]
+  for (const [path, reason] of refused) {
+    const { code, text } = await install(path)
+    assert.equal(code, 1, path)
+    assert.match(text, reason)
+    const { slots: same } = await board.slots(() => true)
+    assert.deepEqual(
+      same.find(({ running }) => running),
+      { slot: 'B', version: '1.2.4', running: true, state: 'active' },
+    )
+  }
   const bad: [string, [string, string], RegExp][] = [
     ['1.2.5', ['ro quiet loglevel=4', 'rdinit=/nothing qu '], /its system did not start/],
     ['1.2.6', ['systemd.show_status=0', 'systemd.mask=os-node '], /did not become healthy in time/],

@@ -149,11 +149,32 @@ function talk(socket: Socket, disk: VolatileDisk): void {
   socket.write(Buffer.concat([Buffer.from('NBDMAGICIHAVEOPT'), Buffer.of(0, FIXED_NEWSTYLE | NO_ZEROES)]))
 }
 
-/** Serves `disk` on the socket `path`; for one client at a time, as a cable is. */
-export function serveDisk(path: string, disk: VolatileDisk): Promise<Server> {
-  const server = createServer(socket => talk(socket, disk))
+export interface ServedDisk {
+  /** Pulls the cable: what was not answered is never done. */
+  disconnect(): void
+  close(): void
+}
+
+/** Serves `disk` on the socket `path`. */
+export function serveDisk(path: string, disk: VolatileDisk): Promise<ServedDisk> {
+  const clients = new Set<Socket>()
+  const server: Server = createServer(socket => {
+    clients.add(socket.once('close', () => clients.delete(socket)))
+    talk(socket, disk)
+  })
+  const disconnect = (): void => {
+    for (const socket of clients) socket.removeAllListeners('data').destroy()
+  }
   return new Promise((resolve, reject) => {
     server.once('error', reject)
-    server.listen(path, () => resolve(server))
+    server.listen(path, () => {
+      resolve({
+        disconnect,
+        close() {
+          disconnect()
+          server.close()
+        },
+      })
+    })
   })
 }

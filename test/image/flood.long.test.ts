@@ -1,0 +1,94 @@
+// The image on a board of 512 MB: what the system and the gateway need while nothing happens, and while 200 packets a second arrive for ten
+// minutes. Every packet is received once, memory stays within bounds, and the compressed swap is not thrashed. Only `npm run test:image`
+// runs it; OS_NODE_FLOOD_SECONDS is a shorter time.
+// Needs: x64 boards debs image sshd
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sleep, until } from '../lib/gateway'
+import { BOOT_MS, Board } from './board'
+import { Load } from './load'
+
+const whole = process.env.OS_NODE_IMAGE === 'all'
+const SECONDS = Number(process.env.OS_NODE_FLOOD_SECONDS ?? 600)
+const PER_SECOND = 200
+/** MB (2^20 bytes) */
+const IDLE = { system: 160, gateway: 90 }
+const LOADED = { system: 260, gateway: 180 }
+/** pages of 4 KiB in and out of the swap per second, on average over the load */
+const SWAPPED = 200
+
+const board = new Board()
+before(() => (whole ? board.make('hostname=greenhouse-1\n', '20min') : undefined))
+after(() => board.remove())
+
+interface Use {
+  system: number
+  gateway: number
+  /** pages since the start */
+  swapped: number
+}
+
+async function use(): Promise<Use> {
+  const asked = 'cat /proc/meminfo /proc/vmstat /proc/$(systemctl show --property=MainPID --value os-node)/status'
+  const { text } = await board.shell(asked)
+  const number = (name: string): number => Number(new RegExp(`^${name}:?\\s+(\\d+)`, 'm').exec(text)?.[1])
+  return {
+    system: (number('MemTotal') - number('MemAvailable')) / 1024,
+    gateway: number('VmRSS') / 1024,
+    swapped: number('pswpin') + number('pswpout'),
+  }
+}
+
+const shown = ({ system, gateway }: Use): string => `system ${Math.round(system)} MB, os-node ${Math.round(gateway)} MB`
+
+test('512 MB: small while idle; 200 packets a second for ten minutes are all received, without a storm of swapping', async t => {
+  if (!whole) return
+  const power = board.power()
+  t.after(power.cut)
+  const at = performance.now()
+  await until('the page of the board', () => board.health(), BOOT_MS)
+  t.diagnostic(`boot to the page: ${Math.round((performance.now() - at) / 1000)} s`)
+  const token = await until('the token', () => /Your token:\s+([\w-]{43})\n/.exec(power.said())?.[1], BOOT_MS)
+  // what a start needed is given back
+  await sleep(60_000)
+  const idle = await use()
+  t.diagnostic(`idle: ${shown(idle)}`)
+  assert.ok(idle.system < IDLE.system && idle.gateway < IDLE.gateway, shown(idle))
+
+  const config = { gateway: { receivers: [{ name: 'field', medium: 'UDP', port: 8080 }], sources: [] } }
+  const answer = await board.ask('/api/config', { token, put: config })
+  assert.equal(answer.status, 200, answer.text)
+  const load = new Load(board, token)
+  await sleep(5000)
+  await load.readMetrics()
+  const before = load.committed
+  const swapped = (await use()).swapped
+  load.send(PER_SECOND / 10)
+  await until('the first packets', () => load.acknowledged.size > 0)
+  const began = performance.now()
+  const most: Use = { system: 0, gateway: 0, swapped: 0 }
+  while (performance.now() - began < SECONDS * 1000) {
+    await sleep(20_000)
+    const now = await use()
+    for (const key of ['system', 'gateway', 'swapped'] as const) most[key] = Math.max(most[key], now[key])
+  }
+  const sent = load.sent
+  const took = (performance.now() - began) / 1000
+  load.pause()
+  await until('the acknowledgements', () => load.acknowledged.size === load.sent, BOOT_MS)
+  load.stop()
+  await until('the commit', async () => {
+    await load.readMetrics()
+    return load.committed - before >= load.sent
+  })
+  const rate = (most.swapped - swapped) / took
+  t.diagnostic(
+    `${sent} packets in ${Math.round(took)} s, all received: ${shown(most)}, ${rate.toFixed(1)} pages swapped/s`,
+  )
+  assert.ok(sent >= 0.95 * PER_SECOND * SECONDS, `${sent} packets in ${took} s: the board did not keep up`)
+  assert.equal(load.committed - before, load.sent, 'records of the log')
+  assert.equal(load.lost, 0)
+  assert.deepEqual(await load.missing(Math.max(1, load.sent - 5000)), [])
+  assert.ok(most.system < LOADED.system && most.gateway < LOADED.gateway, shown(most))
+  assert.ok(rate < SWAPPED, `${rate} pages a second`)
+})

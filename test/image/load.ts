@@ -1,0 +1,146 @@
+// What keeps a board busy until its power is cut, and what it promised by then: packets that its receiver acknowledged, records that it
+// called committed, and numbers that three programs in it wrote down. One of them syncs each number before it says it; the
+// second never syncs; the third writes past the page cache, and leaves out only the flush of the disk. The last two break the rule on
+// purpose: a rig that does not catch them could not catch the gateway either.
+import { createSocket } from 'node:dgram'
+import { UplinkEncoder } from '../../src/pipeline/sender'
+import { SequenceCounter } from '../../src/protocol/control'
+import { DeliverySender } from '../../src/protocol/delivery'
+import { resolve } from '../../src/units/canonical'
+import { wireUnits } from '../../src/units/wire'
+import { sleep } from '../lib/gateway'
+import type { Board } from './board'
+
+export const DEVICE = 'field'
+const T0 = 1_710_000_000_000
+const BLOCKS = 64
+const units = { ...wireUnits(), resolve }
+
+/** numbers go on where the file of the second boot's left off */
+const WRITERS = `cd /data
+[ -e direct ] || { dd if=/dev/zero of=direct bs=4096 count=${BLOCKS} 2>/dev/null; sync direct; }
+n=FROM
+(while :; do
+  n=$((n+1)); echo $n >>synced; sync synced; echo synced $n
+  echo $n >>unsynced; echo unsynced $n
+done) &
+while :; do
+  n=$((n+1))
+  printf '%-4096s' $n | dd of=direct bs=4096 count=1 seek=$((n % ${BLOCKS})) conv=notrunc oflag=direct 2>/dev/null && echo direct $n
+done`
+
+export type Writer = 'synced' | 'unsynced' | 'direct'
+
+export class Load {
+  readonly acknowledged = new Set<number>()
+  /** the newest number that each program said it wrote */
+  readonly said: Record<Writer, number> = { synced: 0, unsynced: 0, direct: 0 }
+  /** the newest record of the log that was called committed */
+  committed = 0
+  /** what /metrics says was lost */
+  lost = 0
+  queries = 0
+  sent = 0
+  readonly #board: Board
+  readonly #token: string
+  readonly #encoder = new UplinkEncoder({ aid: 7, units, acknowledged: true })
+  readonly #seqs = new SequenceCounter()
+  #epoch = 1000
+  #paused = false
+  #stops: (() => void)[] = []
+
+  constructor(board: Board, token: string) {
+    this.#board = board
+    this.#token = token
+  }
+
+  start(): void {
+    this.send(5)
+    void this.#query(() => this.#board.ask('/api/data/packets?limit=50', { token: this.#token }))
+    void this.#query(() => this.readMetrics())
+    const from = Math.max(...Object.values(this.said)) + 1
+    const shell = this.#board.follow(WRITERS.replace('FROM', String(from)), line => {
+      const [name, number] = line.split(' ')
+      if (name! in this.said) this.said[name as Writer] = Number(number)
+    })
+    this.#stops.push(() => shell.kill('SIGKILL'))
+  }
+
+  /** No new packet is sent; those that were are sent again until they are acknowledged. */
+  pause(): void {
+    this.#paused = true
+  }
+
+  /** Nothing that comes from now on counts: call it before the power is cut. */
+  stop(): void {
+    for (const stop of this.#stops.splice(0)) stop()
+  }
+
+  async readMetrics(): Promise<void> {
+    const { status, text } = await this.#board.ask('/metrics', { token: this.#token })
+    const number = (name: string): number => Number(new RegExp(`^\\w*${name} (\\d+)$`, 'm').exec(text)?.[1])
+    if (status !== 200) throw new Error(`/metrics: ${status}`)
+    this.committed = number('log_committed_seq')
+    this.lost = number('log_lost_records_total')
+  }
+
+  /** Of what was acknowledged, what the board does not have any more. */
+  async missing(from: number): Promise<number[]> {
+    const has = new Set<number>()
+    const since = (T0 + from * 1000) / 1000
+    for (let offset = 0; ; offset += 500) {
+      const query = `device_id=${DEVICE}&since=${since}&limit=500&offset=${offset}`
+      const { status, text } = await this.#board.ask(`/api/data/packets?${query}`, { token: this.#token })
+      if (status !== 200) throw new Error(text)
+      const { packets } = JSON.parse(text) as { packets: { payload_json: { t_raw: number } }[] }
+      for (const { payload_json: fact } of packets) has.add((fact.t_raw - T0) / 1000)
+      if (packets.length === 0) return [...this.acknowledged].filter(number => number >= from && !has.has(number))
+    }
+  }
+
+  /** Sends this many packets ten times in a second, and each again until it is acknowledged. */
+  send(packets: number): void {
+    const fact = (number: number) => ({
+      id: DEVICE,
+      state: 'ONLINE',
+      tRaw: T0 + number * 1000,
+      aid: 7,
+      sensors: [{ id: 's', status: 'OK', unit: 'K', value: number }],
+    })
+    const epoch = this.#epoch++
+    const socket = createSocket('udp4')
+    const sender = new DeliverySender<number>({
+      maxPacket: 400,
+      nextSeq: () => this.#seqs.next(),
+      randomEpoch: () => epoch,
+      onAcked: number => this.acknowledged.add(number),
+      onResend: number => this.#encoder.encodeFull(fact(number)).bytes,
+    })
+    this.#encoder.opened(true)
+    const timer = setInterval(() => {
+      for (let k = 0; k < packets && !this.#paused && sender.canSubmit(400); k++)
+        sender.submit(this.#encoder.encode(fact(++this.sent)).bytes, this.sent)
+      for (let frame = sender.poll(Date.now()); frame; frame = sender.poll(Date.now()))
+        socket.send(frame.slice(), this.#board.packets, '127.0.0.1')
+    }, 100)
+    socket.on('message', message => sender.onAnswer(message, Date.now()))
+    this.#stops.push(() => {
+      clearInterval(timer)
+      socket.close()
+    })
+  }
+
+  async #query(ask: () => Promise<unknown>): Promise<void> {
+    let going = true
+    this.#stops.push(() => {
+      going = false
+    })
+    while (going) {
+      await ask().then(
+        () => this.queries++,
+        () => {},
+      )
+      await sleep(200)
+    }
+  }
+}
