@@ -37,8 +37,9 @@ export class Load {
   readonly said: Record<Writer, number> = { synced: 0, unsynced: 0, direct: 0 }
   /** the newest record of the log that was called committed */
   committed = 0
-  /** what /metrics says was lost */
+  /** what /metrics says was lost, and received since the start */
   lost = 0
+  received = 0
   queries = 0
   sent = 0
   readonly #board: Board
@@ -78,10 +79,11 @@ export class Load {
 
   async readMetrics(): Promise<void> {
     const { status, text } = await this.#board.ask('/metrics', { token: this.#token })
-    const number = (name: string): number => Number(new RegExp(`^\\w*${name} (\\d+)$`, 'm').exec(text)?.[1])
+    const number = (name: string): number => Number(new RegExp(`^os_node_${name} (\\d+)$`, 'm').exec(text)?.[1])
     if (status !== 200) throw new Error(`/metrics: ${status}`)
     this.committed = number('log_committed_seq')
     this.lost = number('log_lost_records_total')
+    this.received = number('received_total{what="facts"}')
   }
 
   /** Of what was acknowledged, what the board does not have any more. */
