@@ -5,7 +5,7 @@
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
@@ -185,6 +185,20 @@ test('a file factory-reset on the start partition: a new identity, and nothing o
   await power.cut()
   assert.ok(!dataPartition().includes(secret))
   assert.throws(() => board.read('factory-reset'), /File "::factory-reset" not found/)
+})
+
+test('a data partition that cannot be mounted: the console names it, and the board starts again', async t => {
+  // no file system is made over what is something already
+  const swap = join(board.place, 'swap')
+  writeFileSync(swap, Buffer.alloc(8 * MIB))
+  execFileSync('mkswap', [swap], { stdio: 'pipe' })
+  const file = openSync(board.card, 'r+')
+  writeSync(file, readFileSync(swap), 0, 4096, PLACES.data)
+  closeSync(file)
+  const power = board.power()
+  t.after(power.cut)
+  await until('the reason', () => /did not start: .*data\.mount.*; restarting in 60 s/.test(power.said()), BOOT_MS)
+  await until('the next start', () => power.said().split('\nU-Boot ').length > 2, BOOT_MS)
 })
 
 test('a system that was changed on the card does not start', async t => {
