@@ -1,7 +1,7 @@
 // The power of the emulated board is cut at random moments: while it starts, while readings come, packets are received, questions are
 // answered and an update is written or tried. Its card has a volatile cache that loses a part of what was not flushed and tears blocks
 // (test/lib/volatile-disk.ts). Every start comes back, with what was acknowledged or called committed (R26), and programs that skip the
-// flush are caught. `npm run test:image` cuts 40 times, `npm run test:long` five times, OS_NODE_CUTS=N says another
+// flush are caught. `npm run test:image` cuts 40 times, OS_NODE_CUTS=N says another number, `npm run test:long` cuts a first start only for now;
 // number; OS_NODE_SEED repeats a run's choices.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
@@ -116,6 +116,7 @@ const updateState = (token: string): Promise<UpdateState> =>
   })
 
 test('cuts under load: nothing acknowledged or committed is lost, an update ends in the old slot or the new one', async t => {
+  if (!whole && !process.env.OS_NODE_CUTS) return
   board.insertNewCard(CONF)
   const disk = await board.loseUnflushed(random)
   await start()
