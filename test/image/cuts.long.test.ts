@@ -1,8 +1,8 @@
 // The power of the emulated board is cut at random moments: while it starts, while readings come, packets are received, questions are
 // answered and an update is written or tried. Its card has a volatile cache that loses a part of what was not flushed and tears blocks
 // (test/lib/volatile-disk.ts). Every start comes back, with what was acknowledged or called committed (R26), and programs that skip the
-// flush are caught. `npm run test:image` cuts 40 times, OS_NODE_CUTS=N says another number, `npm run test:long` cuts a first start only for now;
-// number; OS_NODE_SEED repeats a run's choices.
+// flush are caught. `npm run test:image` cuts 40 times, OS_NODE_CUTS=N says another number, `npm run test:long`
+// cuts a first start only; OS_NODE_SEED repeats a run's choices.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
