@@ -37,7 +37,7 @@ struct hci_device_info {
     char name[8];
     uint8_t address[ADDRESS];
     uint32_t flags;
-    uint8_t rest[68];
+    uint8_t others[68];
 };
 #define GET_DEVICE_INFO _IOR('H', 211, int)
 

@@ -183,26 +183,26 @@ static size_t initial_length(const uint8_t *bytes, size_t size) {
     at += 1 + bytes[at];
     uint64_t token = varint(bytes, &at);
     at += (size_t)token;
-    uint64_t rest = varint(bytes, &at);
-    return at + rest < size ? at + (size_t)rest : size;
+    uint64_t remaining = varint(bytes, &at);
+    return at + remaining < size ? at + (size_t)remaining : size;
 }
 
 /* quiche drops a datagram from the first packet on whose keys it has put away: that one goes alone, the others after it. */
 static ngtcp2_ssize send_close(struct quic *quic, ngtcp2_path *path, uint8_t *out, size_t size) {
-    if (quic->rest_length > 0) {
-        size_t length = quic->rest_length;
-        memcpy(out, quic->rest, length);
-        quic->rest_length = 0;
+    if (quic->tail_length > 0) {
+        size_t length = quic->tail_length;
+        memcpy(out, quic->tail, length);
+        quic->tail_length = 0;
         return (ngtcp2_ssize)length;
     }
-    if (quic->told || !quic->conn)
+    if (quic->close_sent || !quic->conn)
         return 0;
-    quic->told = true;
+    quic->close_sent = true;
     ngtcp2_ssize written = ngtcp2_conn_write_connection_close(quic->conn, path, NULL, out, size, &quic->error, now());
     size_t first = written > 0 ? initial_length(out, (size_t)written) : 0;
-    if (written > 0 && (size_t)written - first <= sizeof quic->rest) {
-        quic->rest_length = (size_t)written - first;
-        memcpy(quic->rest, out + first, quic->rest_length);
+    if (written > 0 && (size_t)written - first <= sizeof quic->tail) {
+        quic->tail_length = (size_t)written - first;
+        memcpy(quic->tail, out + first, quic->tail_length);
         written = (ngtcp2_ssize)first;
     }
     return written;
@@ -308,7 +308,7 @@ bool quic_draining(const struct quic *quic) {
 }
 
 bool quic_closed(const struct quic *quic) {
-    return quic->timed_out || quic->gone || (quic->failed && quic->told && quic->rest_length == 0);
+    return quic->timed_out || quic->gone || (quic->failed && quic->close_sent && quic->tail_length == 0);
 }
 
 int64_t quic_datagram_room(struct quic *quic) {

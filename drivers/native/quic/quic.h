@@ -75,9 +75,9 @@ struct quic {
     ngtcp2_ccerr error;
     char reason[128];
     /* what is sent after the first datagram that says so */
-    uint8_t rest[512];
-    size_t rest_length;
-    bool failed, told, timed_out, gone, reset, ping, no_protocol;
+    uint8_t tail[512];
+    size_t tail_length;
+    bool failed, close_sent, timed_out, gone, reset, ping, no_protocol;
 };
 
 /* queue.c */

@@ -148,12 +148,12 @@ ngtcp2_ssize stream_recv(struct quic *quic, struct stream *stream, uint8_t *out,
         return -2;
     }
     for (struct chunk *first; length < size && (first = stream->in.first);) {
-        size_t rest = first->length - first->taken;
-        size_t part = rest < size - length ? rest : size - length;
+        size_t left = first->length - first->taken;
+        size_t part = left < size - length ? left : size - length;
         memcpy(out + length, first->bytes + first->taken, part);
         length += part;
         first->taken += part;
-        if (part == rest)
+        if (part == left)
             queue_drop(&stream->in);
     }
     ngtcp2_conn_extend_max_offset(quic->conn, length);

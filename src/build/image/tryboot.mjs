@@ -25,7 +25,7 @@ function headers(root, work, { release, suite, say }) {
   const host = tool('dpkg', 'dpkg', ['--print-architecture']).trim()
   const archs = [...new Set([host, 'arm64'])]
   const packages = [`linux-headers-${release}:arm64`]
-  const from = layOut(root, { label: 'headers', packages, archs, suite, size: 60, say })
+  const from = fetched(() => layOut(root, { label: 'headers', packages, archs, suite, size: 60, say }))
   const own = join(work, 'headers')
   tool('coreutils', 'cp', ['-a', '--reflink=auto', from, own])
   const [kbuild] = readdirSync(join(own, 'usr/lib')).filter(name => name.startsWith('linux-kbuild-'))
@@ -47,6 +47,16 @@ function headers(root, work, { release, suite, say }) {
     chmodSync(join(scripts, name), 0o755)
   }
   return { own: join(own, `usr/src/linux-headers-${release}`), common: commonOf(join(own, 'usr/src')) }
+}
+
+/** Debian keeps the headers of its newest kernel only. */
+function fetched(fetch) {
+  try {
+    return fetch()
+  } catch (error) {
+    error.message += '\nDebian may have a newer kernel than .cache/image-base-*: delete that folder and run again'
+    throw error
+  }
 }
 
 const commonOf = folder => join(folder, readdirSync(folder).filter(name => /^linux-headers-.*-common$/.test(name))[0])
