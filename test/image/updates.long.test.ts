@@ -119,7 +119,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   const { text } = await board.shell(
     `${command}; ls -l /etc/os-node/Config.json; cat /etc/os-node/Config.json /data/uplink`,
   )
-  assert.match(text, /^-rw\S* +\d+ os-node os-node /m)
+  assert.match(text, /^-rw\S* +\d+ os-node +os-node /m)
   assert.match(text, /"name": "card",\s+"medium": "UDP",\s+"host": "192\.0\.2\.10",\s+"port": 8080/)
   assert.match(text, /udp:\/\/192\.0\.2\.10:8080$/)
 })
