@@ -61,10 +61,12 @@ test('files of the system that the page names are those that its command copies'
   for (const [, path, unit] of named) assert.ok(brings(path ?? `usr/lib/systemd/system/${unit}.service`), path ?? unit)
   const units = readdirSync(join(root, from!, 'usr/lib/systemd/system'))
   for (const unit of units) {
-    const [, starts] = /^ExecStart=(\S+)/m.exec(
-      readFileSync(join(root, from!, 'usr/lib/systemd/system', unit), 'utf8'),
-    )!
-    assert.ok(statSync(join(root, from!, starts!)).mode & 0o100, `${starts} cannot be run`)
+    const text = readFileSync(join(root, from!, 'usr/lib/systemd/system', unit), 'utf8')
+    const [, starts] = /^ExecStart=(\S+)/m.exec(text) ?? []
+    assert.equal(starts === undefined, unit.endsWith('.socket'), unit)
+    // compiled by the build, for the Debian package
+    if (starts && starts !== '/usr/lib/os-node/hci-open')
+      assert.ok(statSync(join(root, from!, starts)).mode & 0o100, `${starts} cannot be run`)
   }
 })
 
