@@ -1,6 +1,6 @@
 // What changes the gateway: switches, plugins, settings, users. What came of it is asked of the gateway itself.
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, beforeEach, test } from 'node:test'
@@ -355,8 +355,12 @@ test('versions of the SD image: slots, the last update, and a new one is asked f
     { slot: 'B', version: null, running: false, state: 'empty' },
   ]
   const last_update = { version: '0.2.0', from: '0.1.0', outcome: 'rolled back', reason: 'it did not become healthy' }
-  const write = (more: object) =>
-    writeFileSync(process.env.OS_NODE_SLOTS!, JSON.stringify({ ok: true, board: 'rpi-4', slots, last_update, ...more }))
+  // the page asks at any time: it never sees half a file, as on a board
+  const write = (more: object) => {
+    const to = process.env.OS_NODE_SLOTS!
+    writeFileSync(`${to}.new`, JSON.stringify({ ok: true, board: 'rpi-4', slots, last_update, ...more }))
+    renameSync(`${to}.new`, to)
+  }
   write({ problem: 'the update is for cm4, this board is rpi-4' })
   await open('settings')
   const card = page.getByRole('region', { name: 'Versions' })
