@@ -333,8 +333,9 @@ function valueAfter(option) {
     : process.argv.find(arg => arg.startsWith(`${option}=`))?.slice(option.length + 1)
 }
 
-/** For the image: the file of the key that signs, those of more that it trusts, and the address it will have. */
+/** For the image: the file of the key that signs, those of more that it trusts, the address it will have, another kernel. */
 const imageOptions = () => ({
+  ...(valueAfter('--kernel') && { kernel: { deb: valueAfter('--kernel'), sha256: valueAfter('--sha256') } }),
   overlays: valueAfter('--overlays')?.split('+'),
   url: valueAfter('--url'),
   sign: valueAfter('--sign'),

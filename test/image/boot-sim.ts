@@ -54,7 +54,9 @@ export function startOf(read: Reader, { flag, model = 'pi4' }: { flag: boolean; 
   const lines = linesOf(config, holds)
   const prefix = last(lines, 'os_prefix') ?? ''
   const kernel = prefix + (last(lines, 'kernel') ?? 'kernel8.img')
-  if (!read(partition, 'start4.elf') || !read(partition, kernel)) return undefined
+  // Raspberry Pi 5 has it in its EEPROM
+  const firmware = model === 'pi5' || read(partition, 'start4.elf')
+  if (!firmware || !read(partition, kernel)) return undefined
   const initramfs = lines.map(line => /^initramfs (\S+) followkernel$/.exec(line)?.[1]).findLast(Boolean)
   return {
     partition,

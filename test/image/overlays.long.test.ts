@@ -3,15 +3,16 @@
 // Needs: image
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { root, tempDir } from '../lib/gateway'
 
 interface Recipe {
   chip?: string
-  boot?: Record<string, string>
-  start?: Record<string, string>
+  newer?: string[]
+  boot?: Record<string, string | string[]>
+  start?: Record<string, string | string[]>
 }
 interface Bus {
   name: string
@@ -21,7 +22,7 @@ interface Bus {
 }
 interface Modules {
   IMAGE_BOARDS: Record<string, Recipe>
-  baseSystem(root: string, say: (line: string) => void): string
+  baseSystem(root: string, say: (line: string) => void, newer?: string[]): string
   makeOverlays(root: string, chip: string): Record<string, Uint8Array>
 }
 
@@ -67,18 +68,22 @@ test('each overlay applies to its boards, and its bus is on the pins of the boar
   const load = async (name: string): Promise<Modules> => (await import(join(root, 'src/build/image', name))) as Modules
   const { IMAGE_BOARDS } = await load('boards.mjs')
   const { makeOverlays } = await load('overlays.mjs')
-  const base = (await load('system.mjs')).baseSystem(root, () => {})
+  const { baseSystem } = await load('system.mjs')
   const dir = tempDir()
-  const [trees] = readdirSync(join(base, 'usr/lib')).filter(name => name.startsWith('linux-image-'))
   let buses = 0
-  for (const [board, { chip, boot, start }] of Object.entries(IMAGE_BOARDS)) {
+  for (const [board, { chip, newer, boot, start }] of Object.entries(IMAGE_BOARDS)) {
     if (!chip) continue
+    const base = baseSystem(root, () => {}, newer)
+    const [release] = readdirSync(join(base, 'usr/lib/modules'))
     const file = JSON.parse(readFileSync(join(root, `board/${board}.json`), 'utf8')) as { buses: Bus[] }
     for (const [name, bytes] of Object.entries(makeOverlays(root, chip))) {
       const overlay = name.slice('overlays/'.length, -'.dtbo'.length)
       writeFileSync(join(dir, 'overlay'), bytes)
-      for (const dtb of Object.keys({ ...boot, ...start }).filter(path => path.endsWith('.dtb'))) {
-        const from = join(base, 'usr/lib', trees!, 'broadcom', dtb)
+      for (const [dtb, paths] of Object.entries({ ...boot, ...start }).filter(([to]) => to.endsWith('.dtb'))) {
+        const from = [paths]
+          .flat()
+          .map(path => join(base, path.replace('RELEASE', release!)))
+          .find(path => existsSync(path))!
         execFileSync('fdtoverlay', ['-i', from, '-o', join(dir, 'out'), join(dir, 'overlay')], { stdio: 'pipe' })
         const tree = parse(
           execFileSync('dtc', ['-q', '-I', 'dtb', '-O', 'dts', join(dir, 'out')], { encoding: 'utf8' }),
@@ -87,7 +92,11 @@ test('each overlay applies to its boards, and its bus is on the pins of the boar
         for (const { name: bus, pins, enable } of file.buses) {
           if (!/^(spi|i2c|uart)/.test(bus) || !enable.some(lines => lines.at(-1) === wanted)) continue
           const label = bus === 'spi0' ? 'spi' : bus
-          const node = at(tree, String((tree.get('__symbols__') as Tree).get(label)).slice(1, -1))
+          const symbols = tree.get('__symbols__') as Tree
+          const path = String(symbols.get(label) ?? symbols.get(`rp1_${label}`))
+          // the number of an I2C bus is that of its alias
+          if (bus.startsWith('i2c')) assert.equal((tree.get('aliases') as Tree).get(bus), path, `${overlay} on ${dtb}`)
+          const node = at(tree, path.slice(1, -1))
           assert.equal(node.get('status'), '"okay"', `${overlay} on ${dtb}`)
           const lines = new Set(pinsOf(tree, node))
           // spi1-1cs is the first of several forms: the board file names the pins of all

@@ -1,8 +1,8 @@
 // What the image of each board is made of beyond the common system: modules that its first seconds need, its consoles, and what the
 // firmware of a Raspberry Pi reads. `name` of a file on the boot partition → where it is in the base system.
 
-/** modules for every board, in the early system: the card's file systems and the checked root */
-const COMMON = ['squashfs', 'dm-verity', 'sha256-arm64', 'ext4', 'vfat', 'nls_ascii', 'nls_cp437']
+/** modules for every board, in the early system: the card's file systems and the checked root; a kernel may have those with `?` inside */
+const COMMON = ['squashfs', 'dm-verity', 'sha256-arm64?', 'ext4', 'vfat', 'nls_ascii', 'nls_cp437']
 
 /** a Raspberry Pi's: the watchdog first, so that a panic restarts the board; then what the card hangs on */
 const RASPBERRY = [
@@ -70,15 +70,49 @@ disable_splash=1
 })
 
 /**
+ * Raspberry Pi 5: its firmware is in its EEPROM and chooses the slot. Debian's stable kernel does not know its card; that of backports has no
+ * driver for SPI and the serial ports of its header.
+ */
+const BCM2712 = {
+  chip: 'bcm2712',
+  newer: ['linux-image-arm64'],
+  lacks:
+    'no SPI and no serial port on the header: Debian has no driver for them; --kernel takes a kernel of Raspberry Pi, which has',
+  overlays: ['i2c1-pi5'],
+  ownOverlays: ['i2c1-pi5', 'spi0-2cs'],
+  early: [
+    'bcm2835_wdt',
+    'fixed',
+    'gpio-regulator',
+    'gpio-brcmstb',
+    'pinctrl-brcmstb-bcm2712',
+    'sdhci-brcmstb',
+    ...COMMON,
+  ],
+  console: ['tty1', 'ttyAMA10,115200'],
+  tag: 'pi5-64bit',
+  chooser: 'firmware',
+  startConfig: '',
+  config: BCM2711.config,
+  boot: Object.fromEntries([
+    tree('bcm2712-rpi-5-b.dtb'),
+    // the later chip, by the name that the firmware looks for
+    ['bcm2712d0-rpi-5-b.dtb', ['bcm2712d0-rpi-5-b.dtb', 'bcm2712-d-rpi-5-b.dtb'].map(name => tree(name)[1])],
+  ]),
+}
+
+/**
  * Board → `early`: modules of the early system, in this order; `console`: kernel consoles, the last is the main one; `chooser`: what
  * chooses the slot: the firmware by autoboot.txt, or U-Boot by the sector of src/update/chooser.ts; `options`: more of the kernel's
  * command line; `config` and `boot`: config.txt and more files of a boot partition; `startConfig` and `start`: the same of the start
  * partition; `addresses`: where U-Boot loads what (boot.cmd); `chip`: whose overlays go beside the kernel that the firmware starts;
- * `overlays`: those that are switched on where --overlays does not say; `tag`: of Raspberry Pi Imager for the board.
+ * `overlays`: those that are switched on where --overlays does not say, `ownOverlays`: the same of a kernel with overlays of its own; `tag`: of
+ * Raspberry Pi Imager for the board; `newer`: packages that come from backports; `lacks`: what the image cannot do by them.
  */
 export const IMAGE_BOARDS = {
   'rpi-3': bcm2837('pi3-64bit', ['bcm2837-rpi-3-a-plus', 'bcm2837-rpi-3-b', 'bcm2837-rpi-3-b-plus']),
   'rpi-4': BCM2711,
+  'rpi-5': BCM2712,
   'rpi-zero-2-w': bcm2837('pi3-64bit', ['bcm2837-rpi-zero-2-w']),
   cm4: BCM2711,
   'qemu-virt': {

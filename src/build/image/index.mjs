@@ -3,16 +3,17 @@
 // same bytes where SOURCE_DATE_EPOCH is the same.
 // What fails: a tool (E_TOOL), a package (E_TOOL), a part that does not fit (E_IMAGE).
 import { createHash, createPrivateKey, createPublicKey } from 'node:crypto'
-import { lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { crc32, gzipSync } from 'node:zlib'
+import { crc32 } from 'node:zlib'
 import { makePackages } from '../deb.mjs'
 import { tool } from '../node-runtime.mjs'
 import { IMAGE_BOARDS } from './boards.mjs'
 import { BOOT_MIB, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
 import { writeForImager } from './imager.mjs'
 import { makeInitramfs } from './initramfs.mjs'
+import { layOutKernel, ownOverlays, packedKernel } from './kernel.mjs'
 import { makeOverlays, overlayLines } from './overlays.mjs'
 import { makeSystem } from './system.mjs'
 import { installTryboot } from './tryboot.mjs'
@@ -37,14 +38,22 @@ const commandLine = (
 
 const PARTITION = 'os_node.partition='
 
+/** modules that every kernel has to have, inside or not: what the card and the checked root need */
+const MUST = ['squashfs', 'dm-verity', 'ext4', 'vfat']
+
 /** What the firmware starts: the boot partition of slot A; that of slot B once, where the module of board/tryboot asked for it. */
 const AUTOBOOT = '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=3\n'
 
-/** The files of the base system that `names` says: `{ name: content }`. */
-const fromBase = (base, release, names = {}) =>
-  Object.fromEntries(
-    Object.entries(names).map(([name, from]) => [name, readFileSync(join(base, from.replace('RELEASE', release)))]),
-  )
+/** The files that `names` says, out of the first of `bases` that has them: `{ name: content }`. */
+function fromBases(bases, release, names = {}) {
+  const read = ([name, from]) => {
+    const paths = bases.flatMap(base => [from].flat().map(path => join(base, path.replace('RELEASE', release))))
+    const found = paths.find(path => existsSync(path))
+    if (!found) throw new Error(`E_IMAGE: the packages have no ${name}`)
+    return [name, readFileSync(found)]
+  }
+  return Object.fromEntries(Object.entries(names).map(read))
+}
 
 /** boot.cmd with the addresses of a board, in the form that U-Boot loads: the head of an image of the type "script" for arm64. */
 function bootScript(root, addresses) {
@@ -82,17 +91,30 @@ function makeUpdate(root, { board, version, seconds, work, out, sign }) {
 /**
  * Makes the image of `board`; its path. `quick`: only the unpacked image. `url`: `base` of writeForImager. `out`: where it goes. `sign`: file with the private key
  * (Ed25519, PEM) that signs an update beside the image, and whose updates the image accepts; `trust`: files with further public keys; `trial`: time for a new version to work.
- * `overlays`: device tree overlays to switch on instead of the board's own.
+ * `overlays`: device tree overlays to switch on instead of the board's own. `kernel`: a package instead of Debian's, `{ deb, sha256 }`.
  */
 export function makeImage(
   root,
-  { board, version, builtAt, quick = false, out = join(root, 'dist'), sign, trust = [], trial, overlays, url, say },
+  {
+    board,
+    version,
+    builtAt,
+    quick = false,
+    out = join(root, 'dist'),
+    sign,
+    trust = [],
+    trial,
+    overlays,
+    kernel,
+    url,
+    say,
+  },
 ) {
   const recipe = IMAGE_BOARDS[board]
   if (!recipe)
     throw new Error(`E_USAGE: no image for board ${board}; there are ${Object.keys(IMAGE_BOARDS).join(', ')}`)
   if (overlays && !recipe.chip) throw new Error(`E_USAGE: board ${board} has no overlays`)
-  const switchedOn = recipe.chip && overlayLines(root, recipe.chip, overlays ?? recipe.overlays)
+  if (kernel && !recipe.chip) throw new Error(`E_USAGE: --kernel is for Raspberry Pi, not for board ${board}`)
   const seconds = Math.floor(builtAt / 1000)
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds), TZ: 'UTC' }
   const keys = [...(sign ? [sign] : []), ...trust].map(path => createPublicKey(readFileSync(path)))
@@ -100,6 +122,8 @@ export function makeImage(
   const work = mkdtempSync(join(root, '.build/image-'))
   const step = name => say(`${name} …`)
   try {
+    if (kernel) layOutKernel(kernel, join(work, 'kernel'))
+    else if (recipe.lacks) say(`${board} will have ${recipe.lacks}`)
     step('package of os-node')
     const [deb] = makePackages(root, {
       version,
@@ -111,15 +135,27 @@ export function makeImage(
     })
     step('system')
     const tree = join(work, 'root')
-    const { base, release } = makeSystem(root, tree, { deb, keys, trial, say })
+    const { newer } = recipe
+    const other = kernel && { kernel: join(work, 'kernel') }
+    const { base, release } = makeSystem(root, tree, { deb, keys, trial, newer, ...other, say })
+    const bases = [...(kernel ? [join(work, 'kernel')] : []), base]
     if (recipe.chooser === 'firmware') {
       step('kernel module that asks the firmware to try a slot')
-      installTryboot(root, tree, { release, say })
+      if (kernel) say('left out: --kernel has no headers to compile it with, so this image takes no updates')
+      else installTryboot(root, tree, { release, backports: newer !== undefined, say })
     }
+    const theirs = kernel && ownOverlays(bases[0], release)
+    const overlayFiles = theirs ?? (recipe.chip ? makeOverlays(root, recipe.chip) : {})
+    const wanted = overlays ?? ((theirs && recipe.ownOverlays) || recipe.overlays)
+    const switchedOn = wanted && overlayLines(overlayFiles, wanted)
+    // of a kernel of Raspberry Pi the device trees, too, have the names that its firmware knows
+    const configOf = text => (theirs ? text.replace('upstream_kernel=1\n', '') : text) + switchedOn
     step('early system')
     const init = readFileSync(join(root, 'src/build/image/init'))
     const initramfs = join(work, 'initramfs')
-    writeFileSync(initramfs, makeInitramfs(tree, { release, modules: recipe.early, init }))
+    // what another kernel has inside, or does not need, is known to its maker
+    const modules = kernel ? recipe.early.map(name => (MUST.includes(name) ? name : `${name}?`)) : recipe.early
+    writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init }))
     step('root file system (packing takes a minute)')
     // the same salt for every version: a block that stays has the same hash in the tree, and an update does not transfer it
     const salt = createHash('sha256').update(board).digest('hex')
@@ -128,20 +164,20 @@ export function makeImage(
     const bootFiles = {
       // the first: an update looks for it at the beginning of the partition
       'cmdline.txt': `${commandLine(recipe, { board, version, seconds }, slot)}\n`,
-      'kernel8.img': gzipSync(readFileSync(join(base, 'boot', `vmlinuz-${release}`)), { level: 9 }),
+      'kernel8.img': packedKernel(bases[0], release),
       initramfs: readFileSync(initramfs),
-      ...(recipe.config && { 'config.txt': recipe.config + switchedOn, ...makeOverlays(root, recipe.chip) }),
-      ...fromBase(base, release, recipe.boot),
+      ...(recipe.config && { 'config.txt': configOf(recipe.config), ...overlayFiles }),
+      ...fromBases(bases, release, recipe.boot),
     }
     const startFiles = {
       'os-node.conf': readFileSync(join(root, 'src/build/image/os-node.conf')),
       ...(recipe.chooser === 'firmware' && { 'autoboot.txt': AUTOBOOT }),
       ...(recipe.startConfig !== undefined && {
-        'config.txt': recipe.config ? recipe.startConfig : recipe.startConfig + switchedOn,
+        'config.txt': recipe.config ? recipe.startConfig : configOf(recipe.startConfig),
       }),
-      ...(recipe.startConfig && makeOverlays(root, recipe.chip)),
+      ...(recipe.startConfig && overlayFiles),
       ...(recipe.chooser === 'sector' && { 'boot.scr': bootScript(root, recipe.addresses) }),
-      ...fromBase(base, release, recipe.start),
+      ...fromBases(bases, release, recipe.start),
     }
     makeFat(join(work, 'start.img'), START_MIB, 'OS-NODE', startFiles, env)
     makeFat(join(work, 'boot.img'), BOOT_MIB, 'BOOT-A', bootFiles, env)

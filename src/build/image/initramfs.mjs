@@ -48,7 +48,10 @@ export function cpio(entries) {
   return Buffer.concat(parts)
 }
 
-/** The modules of `wanted` (names without .ko) and what they depend on, in the order of loading: paths below the folder of modules. */
+/**
+ * The modules of `wanted` (names without .ko) and what they depend on, in the order of loading: paths below the folder of modules. A name with
+ * `?` is left out where the kernel has no such module.
+ */
 export function modulesInOrder(folder, wanted) {
   const needs = new Map()
   for (const line of readFileSync(join(folder, 'modules.dep'), 'utf8').split('\n').filter(Boolean)) {
@@ -64,7 +67,10 @@ export function modulesInOrder(folder, wanted) {
     found.others.forEach(visit)
     order.set(name, found.path)
   }
-  for (const name of wanted) visit(name.replaceAll('-', '_'))
+  for (const word of wanted) {
+    const name = word.replaceAll('-', '_').replaceAll('?', '')
+    if (needs.has(name) || !word.endsWith('?')) visit(name)
+  }
   return [...order.values()]
 }
 

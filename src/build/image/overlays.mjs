@@ -2,11 +2,11 @@
 // ours runs: Debian's kernel applies none. Their names are those of Raspberry Pi OS, so `enable` of board/*.json holds here too.
 // What fails: a tool (E_TOOL), a name that board/overlays does not have (E_USAGE).
 import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { tool } from '../node-runtime.mjs'
 
 /** overlays with the first work on every Raspberry Pi up to 4 */
-const CHIPS = { bcm2837: ['bcm2835'], bcm2711: ['bcm2835', 'bcm2711'] }
+const CHIPS = { bcm2837: ['bcm2835'], bcm2711: ['bcm2835', 'bcm2711'], bcm2712: ['bcm2712'] }
 
 /** The sources for a chip: `[name, path]`. */
 export function overlaySources(root, chip) {
@@ -30,9 +30,9 @@ export function makeOverlays(root, chip) {
   return Object.fromEntries(overlaySources(root, chip).map(([name, path]) => [`overlays/${name}.dtbo`, compile(path)]))
 }
 
-/** The lines of config.txt that switch `overlays` on; each may have parameters, as in `mcp2515-can0,oscillator=8000000`. */
-export function overlayLines(root, chip, overlays) {
-  const names = overlaySources(root, chip).map(([name]) => name)
+/** The lines of config.txt that switch `overlays` of `files` on; each may have parameters, as in `mcp2515-can0,oscillator=8000000`. */
+export function overlayLines(files, overlays) {
+  const names = Object.keys(files).map(file => basename(file, '.dtbo'))
   for (const overlay of overlays)
     if (!names.includes(overlay.split(',')[0]))
       throw new Error(`E_USAGE: no overlay ${overlay.split(',')[0]} for this board; there are ${names.join(', ')}`)

@@ -9,9 +9,15 @@ export const SUITE = 'trixie'
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const mirrorOf = suite => `deb http://deb.debian.org/debian ${suite} main non-free-firmware`
 
-/** The folder with `packages` and what they need, which is not to be changed. `archs`: the first is that of packages without one. */
-export function layOut(root, { label, packages, archs = ['arm64'], suite = SUITE, size, say }) {
-  const mirror = mirrorOf(suite)
+/**
+ * The folder with `packages` and what they need, which is not to be changed. `archs`: the first is that of packages without one. `newer`:
+ * those of them that come from the suite's backports.
+ */
+export function layOut(root, { label, packages: names, newer = [], archs = ['arm64'], suite = SUITE, size, say }) {
+  const backports = `${suite}-backports`
+  const mirrors = [suite, ...(newer.length > 0 ? [backports] : [])].map(mirrorOf)
+  const mirror = mirrors.join('\n')
+  const packages = names.map(name => (newer.includes(name) ? `${name}/${backports}` : name))
   const key = createHash('sha256')
     .update(JSON.stringify([mirror, packages]))
     .digest('hex')
@@ -29,7 +35,7 @@ export function layOut(root, { label, packages, archs = ['arm64'], suite = SUITE
       `--include=${packages.join(',')}`,
       `--keyring=${KEYRING}`,
     ]
-    tool('mmdebstrap', 'mmdebstrap', [...what, suite, fresh, mirror])
+    tool('mmdebstrap', 'mmdebstrap', [...what, suite, fresh, ...mirrors])
     for (const name of readdirSync(join(fresh, 'dev'))) rmSync(join(fresh, 'dev', name), { recursive: true })
     chmodSync(fresh, 0o755)
     renameSync(fresh, dir)

@@ -20,6 +20,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { tool } from '../node-runtime.mjs'
+import { takeModules } from './kernel.mjs'
 import { layOut } from './packages.mjs'
 
 const PACKAGES = [
@@ -76,12 +77,13 @@ const LEFT_OUT = [
 const MODULES = [
   'arch/arm64/crypto',
   'crypto',
-  'drivers/{base,bluetooth,char/hw_random,clk/bcm,cpufreq,dma,dma-buf,firmware,gpio,i2c,iio,leds,mailbox,mfd,misc/eeprom,mux,nvmem,pinctrl,pps,ptp,pwm,regulator,reset,rtc,spi,thermal,tty,virtio,w1,watchdog}',
+  'drivers/{base,bluetooth,char/hw_random,clk/bcm,clk/clk-rp1.ko*,cpufreq,dma,dma-buf,firmware,gpio,i2c,iio,leds,mailbox,mfd,misc/eeprom,misc/rp1,mux,nvmem,pinctrl,pps,ptp,pwm,regulator,reset,rtc,spi,thermal,tty,virtio,w1,watchdog}',
   'drivers/block/{loop,virtio_blk,zram}*',
   'drivers/gpu/drm/{*.ko*,display,tiny,vc4,scheduler,solomon,virtio}',
   'drivers/hid/{hid,hid-cp2112,hid-generic,hid-mcp2221}.ko*',
   'drivers/hid/usbhid',
   'drivers/hwmon/*.ko*',
+  'drivers/irqchip/irq-bcm2712*.ko*',
   'drivers/input/{*.ko*,keyboard/gpio_keys*,misc/rotary*}',
   'drivers/md/{dm-mod,dm-verity,dm-bufio}.ko*',
   'drivers/mmc/core',
@@ -109,8 +111,9 @@ const OPENED = /^lib(acl|blkid|bpf|cap|crypt|gcc_s|idn2|kmod|lz4|lzma|mount|nss_
 /** Fixed ids: what they own lies on the data partition and stays there over updates. */
 const USERS = ['u os-node 800', 'u _chrony 801 - /var/lib/chrony']
 
-/** Debian's packages laid out, fetched once: the folder, which is not to be changed. */
-export const baseSystem = (root, say) => layOut(root, { label: 'base', packages: PACKAGES, size: 130, say })
+/** Debian's packages laid out, fetched once: the folder, which is not to be changed. `newer`: those that come from backports. */
+export const baseSystem = (root, say, newer) =>
+  layOut(root, { label: 'base', packages: PACKAGES, newer, size: 130, say })
 
 /** The paths below `dir` that `patterns` (of bash) name. */
 const matching = (dir, patterns) =>
@@ -261,11 +264,11 @@ function boardConfig(path) {
   writeFileSync(path, `${JSON.stringify(config, null, 2)}\n`)
 }
 
-/** Lays the system out in the empty folder `tree`; `deb` is os-node's package, `keys` sign updates, `trial` is another time for a new version to work. Its kernel's version. */
-export function makeSystem(root, tree, { deb, keys, trial, say }) {
-  const base = baseSystem(root, say)
+/** Lays the system out in the empty folder `tree`; `deb` is os-node's package, `keys` sign updates, `trial` is another time for a new version to work, `kernel` a folder with another kernel. Its kernel's version, and where the kernel is. */
+export function makeSystem(root, tree, { deb, keys, trial, newer, kernel, say }) {
+  const base = baseSystem(root, say, newer)
   cpSync(base, tree, { recursive: true, verbatimSymlinks: true })
-  const [release] = readdirSync(join(tree, 'usr/lib/modules'))
+  const release = takeModules(kernel ?? base, tree)
   setUp(tree)
   for (const path of matching(tree, LEFT_OUT)) rmSync(join(tree, path), { recursive: true, force: true })
   keepModules(tree, release)

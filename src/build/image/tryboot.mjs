@@ -21,11 +21,12 @@ const UNIT = 'os-node-tryboot.service'
 const CROSS = 'aarch64-linux-gnu-'
 
 /** The headers of the kernel `release`, with their programs made to run here; a copy that may be changed, in `work`. */
-function headers(root, work, { release, suite, say }) {
+function headers(root, work, { release, suite, backports, say }) {
   const host = tool('dpkg', 'dpkg', ['--print-architecture']).trim()
   const archs = [...new Set([host, 'arm64'])]
   const packages = [`linux-headers-${release}:arm64`]
-  const from = fetched(() => layOut(root, { label: 'headers', packages, archs, suite, size: 60, say }))
+  const newer = backports ? packages : []
+  const from = fetched(() => layOut(root, { label: 'headers', packages, newer, archs, suite, size: 60, say }))
   const own = join(work, 'headers')
   tool('coreutils', 'cp', ['-a', '--reflink=auto', from, own])
   const [kbuild] = readdirSync(join(own, 'usr/lib')).filter(name => name.startsWith('linux-kbuild-'))
@@ -61,12 +62,12 @@ function fetched(fetch) {
 
 const commonOf = folder => join(folder, readdirSync(folder).filter(name => /^linux-headers-.*-common$/.test(name))[0])
 
-/** The bytes of the module for the kernel `release`. */
-export function makeTryboot(root, { release, suite = SUITE, say }) {
+/** The bytes of the module for the kernel `release`; `backports`: it comes from those of the suite. */
+export function makeTryboot(root, { release, suite = SUITE, backports = false, say }) {
   mkdirSync(join(root, '.build'), { recursive: true })
   const work = mkdtempSync(join(root, '.build/tryboot-'))
   try {
-    const { own, common } = headers(root, work, { release, suite, say })
+    const { own, common } = headers(root, work, { release, suite, backports, say })
     const source = join(work, 'source')
     mkdirSync(source)
     copyFileSync(join(root, 'board/tryboot', `${MODULE}.c`), join(source, `${MODULE}.c`))
@@ -77,6 +78,7 @@ export function makeTryboot(root, { release, suite = SUITE, say }) {
       own,
       '-f',
       join(common, 'Makefile'),
+      `KBUILD_OUTPUT=${own}`,
       'ARCH=arm64',
       `CROSS_COMPILE=${CROSS}`,
       `CC=${CROSS}gcc`,

@@ -1,0 +1,61 @@
+// The kernel of an image: Debian's, or a package of the caller's, as Raspberry Pi makes it, whose bytes are those that the caller names.
+// What fails: a package with another hash or of another processor, or without a kernel (E_USAGE).
+import { createHash } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { tool } from '../node-runtime.mjs'
+
+const MODULES = 'usr/lib/modules'
+
+/** What lies beside the modules since Linux 7, and has no use on a board. */
+const BESIDE = ['System.map', 'config', 'dtb', 'vmlinuz']
+
+/** Lays the package `deb` out in the empty folder `to`, with modules where Debian has them. */
+export function layOutKernel({ deb, sha256 }, to) {
+  if (!existsSync(deb)) throw new Error(`E_USAGE: --kernel: there is no file ${deb}`)
+  const is = createHash('sha256').update(readFileSync(deb)).digest('hex')
+  if (is !== sha256?.toLowerCase())
+    throw new Error(
+      `E_USAGE: --sha256: ${deb} has ${is}${sha256 ? `, not ${sha256}` : ': give it where it is that of the maker'}`,
+    )
+  const arch = tool('dpkg', 'dpkg-deb', ['-f', deb, 'Architecture']).trim()
+  if (arch !== 'arm64') throw new Error(`E_USAGE: --kernel: ${deb} is for ${arch}, the boards have arm64`)
+  mkdirSync(to, { recursive: true })
+  tool('dpkg', 'dpkg-deb', ['-x', deb, to])
+  if (existsSync(join(to, 'lib/modules')))
+    cpSync(join(to, 'lib/modules'), join(to, MODULES), { recursive: true, verbatimSymlinks: true })
+  const found = existsSync(join(to, MODULES)) ? readdirSync(join(to, MODULES)) : []
+  if (found.length !== 1 || !existsSync(programOf(to, found[0])))
+    throw new Error(`E_USAGE: --kernel: ${deb} has no kernel; it is the package linux-image-… with a version`)
+}
+
+/** Replaces the modules in `tree` by those of `base`; the kernel's version. */
+export function takeModules(base, tree) {
+  const [release] = readdirSync(join(base, MODULES))
+  if (!existsSync(join(tree, MODULES, release))) {
+    rmSync(join(tree, MODULES), { recursive: true })
+    cpSync(join(base, MODULES), join(tree, MODULES), { recursive: true, verbatimSymlinks: true })
+  }
+  for (const name of BESIDE) rmSync(join(tree, MODULES, release, name), { recursive: true, force: true })
+  return release
+}
+
+function programOf(base, release) {
+  const own = join(base, MODULES, release, 'vmlinuz')
+  return existsSync(own) ? own : join(base, 'boot', `vmlinuz-${release}`)
+}
+
+/** The kernel as the firmware and U-Boot load it, packed. */
+export function packedKernel(base, release) {
+  const bytes = readFileSync(programOf(base, release))
+  return bytes.readUInt16BE() === 0x1f8b ? bytes : gzipSync(bytes, { level: 9 })
+}
+
+/** The overlays that a kernel of Raspberry Pi brings: `{ 'overlays/NAME': bytes }`; undefined where there are none. */
+export function ownOverlays(base, release) {
+  const folder = join(base, 'usr/lib', `linux-image-${release}`, 'overlays')
+  if (!existsSync(folder)) return undefined
+  const names = readdirSync(folder).filter(name => /\.dtb[o]?$/.test(name))
+  return Object.fromEntries(names.sort().map(name => [`overlays/${name}`, readFileSync(join(folder, name))]))
+}
