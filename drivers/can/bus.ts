@@ -131,7 +131,7 @@ export class CanBus {
         changes = this.#edges.changes(look)
         look()
       } catch {
-        // nothing tells of a change: the link tries again by itself
+        // nothing tells of a change: the link tries again automatically
       }
     })
     return end

@@ -1,6 +1,6 @@
 // What this gateway has in RAM only because its disk cannot be written (R30): the lock, the identity, a first token and the
 // like. Each is written again with pauses until it is kept; the status names them with the reason. The log has a state of its
-// own and heals by itself.
+// own and heals without help.
 import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
 import { systemTimers, type Timers } from '../lib/timers'

@@ -79,7 +79,7 @@ export const ERRORS = {
     503,
     5,
     true,
-    'a device keeps the kernel waiting: check wiring and power; it is used again by itself',
+    'a device keeps the kernel waiting: check wiring and power; it is used again automatically',
   ),
   E_NO_ADDON: traits(503, 5, false, 'native addon missing'),
   E_SELFTEST_MISSING: traits(

@@ -2,7 +2,7 @@
 // with them (CLI, HTTP, terminal UI).
 //
 // What fails: a plugin that cannot be loaded or started is shown with its reason and its count of failures, the others go
-// on. In safe mode none starts by itself (R25). Defaults that cannot be saved are logged.
+// on. In safe mode none starts automatically (R25). Defaults that cannot be saved are logged.
 import type { Changed, ConfigStore } from '../config'
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
@@ -43,7 +43,7 @@ export interface PluginsParts {
   readonly gateway?: GatewayAccess
   readonly display?: DisplayAccess
   readonly web?: WebService
-  /** why no plugin starts by itself */
+  /** why no plugin starts automatically */
   readonly safeMode?: () => string | undefined
   /** what the last run was at when its event loop froze, the innermost first */
   readonly frozen?: readonly string[]

@@ -158,7 +158,7 @@ interface Marks {
   starting: string | null
   /** ends of the process during the start of a plugin */
   ends: Record<string, number>
-  /** why a plugin is not to start again by itself */
+  /** why a plugin is not to start again automatically */
   bars: Record<string, string>
 }
 
@@ -178,7 +178,7 @@ export class StartMarks {
     if (starting !== null) ends[starting] = (ends[starting] ?? 0) + 1
   }
 
-  /** Why a plugin is not started by itself, or undefined. */
+  /** Why a plugin is not started automatically, or undefined. */
   barred(name: string): string | undefined {
     const { ends, bars } = this.#marks
     const n = ends[name] ?? 0

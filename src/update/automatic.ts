@@ -32,13 +32,13 @@ export function writeCheck(path: string, check: LastCheck): void {
 export const runsAlready = ({ board, version, built_at: built }: UpdateList, slots: Slots): boolean =>
   board === slots.board && version === slots.version && built === slots.built_at
 
-/** Throws E_UPDATE where the system must not take an update by itself: what checkUpdate refuses, and one that went back. */
+/** Throws E_UPDATE where the system must not take an update automatically: what checkUpdate refuses, and one that went back. */
 export function checkAutomatic(update: Update, slots: Slots, updates: LastUpdates): void {
   checkUpdate(update, slots)
   const { version } = update.list
   if (wentBack(updates, update.list))
     throw new OsError('E_UPDATE', `${version} was tried on this board and went back`, {
-      hint: 'a newer one is taken by itself; os-node update tries this one again',
+      hint: 'a newer one is taken automatically; os-node update tries this one again',
     })
 }
 

@@ -1,4 +1,4 @@
-// When the board looks for an update by itself: the address and the window of os-node.conf, as its script wrote them down
+// When the board looks for an update automatically: the address and the window of os-node.conf, as its script wrote them down
 // (src/build/image/root/usr/lib/os-node/setup). A timer of the system starts the look; the window is checked here again, since a clock
 // that was set may have let the timer fire at any time. Times are UTC.
 import { orElse } from '../lib/errors'

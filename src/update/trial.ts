@@ -17,7 +17,7 @@ export interface LastUpdate {
   readonly at: number
   /** UNIX seconds */
   readonly built_at?: number
-  /** updates that went back, the newest first: the board does not try them again by itself */
+  /** updates that went back, the newest first: the board does not try them again automatically */
   readonly went_back?: readonly string[]
 }
 

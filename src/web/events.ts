@@ -122,7 +122,7 @@ export class EventStreams {
     throw new OsError('TOO_MANY_STREAMS', `${most} streams${whose} are open already`)
   }
 
-  /** Ends every stream; a page comes back by itself. */
+  /** Ends every stream; a page comes back automatically. */
   closeAll(): void {
     for (const stream of this.#streams) stream.close()
   }

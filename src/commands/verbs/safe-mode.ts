@@ -7,7 +7,7 @@ export const safeMode: Verb<SafeModeReport & { left?: true }> = {
   summary: 'show safe mode, or leave it',
   description:
     'After five crashes in a row a gateway starts with its links off. --leave opens them at once; after a change of the configuration ' +
-    'or the version the next start tries them by itself. OS_NODE_SAFE_MODE=on or off decides for one start.',
+    'or the version the next start tries them automatically. OS_NODE_SAFE_MODE=on or off decides for one start.',
   examples: ['os-node safe-mode', 'os-node safe-mode --leave'],
   options: { leave: { type: 'boolean', help: 'open the links and reset the crash count' } },
   where: 'either',

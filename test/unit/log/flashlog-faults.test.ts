@@ -5,7 +5,7 @@ import { DIR, factOf, factsOf, LOCAL, openLog, random, settle } from './helpers'
 import { MemFiles, systemError } from './memfiles'
 
 for (const code of ['ENOSPC', 'EIO', 'EROFS']) {
-  test(`${code} at a write: live data flows on, the state says so, and the log heals by itself`, async () => {
+  test(`${code} at a write: live data flows on, the state says so, and the log heals without help`, async () => {
     const { log, files, timers } = await openLog()
     const live = log.reader(0, { committedOnly: false, kinds: ['fact'] })
     for (let k = 0; k < 10; k++) log.appendFact(factOf(k), LOCAL)

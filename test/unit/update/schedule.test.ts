@@ -43,7 +43,7 @@ test('the lines of the script are a schedule; anything else is none', () => {
   assert.equal(scheduleOf(missing), undefined)
 })
 
-test('an update that went back is not taken by itself again, whatever was installed since; a newer build of it is', () => {
+test('an update that went back is not taken automatically again, whatever was installed since; a newer build of it is', () => {
   const slots = card()
   const updates = new LastUpdates(at('back/last.json'))
   const update = (version: string, built: number) =>

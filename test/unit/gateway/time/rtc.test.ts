@@ -26,7 +26,7 @@ function deferred() {
 const dir = tempDir()
 after(() => removeDir(dir))
 
-test('the battery clock is asked beside the main thread, goes on by itself, and is asked again meanwhile', async t => {
+test('the battery clock is asked beside the main thread, goes on automatically, and is asked again meanwhile', async t => {
   heldClock(t)
   for (const native of nativeOrNull() ? [nativeOrNull, () => null] : [() => null]) {
     const [clock, path] = [new ManualClock(), join(dir, 'clock')]

@@ -192,7 +192,7 @@ function failing(): { files: Files; broken: { write: boolean; sync: boolean } } 
   return { files, broken }
 }
 
-test('on a full disk commit rejects, and heals by itself', async () => {
+test('on a full disk commit rejects, and heals without help', async () => {
   const at = place()
   const { files, broken } = failing()
   const ids = start(at, {}, files)
