@@ -104,9 +104,9 @@ async function localContext({ config, logger, signal, print }: LocalParts, stop:
     }))
   let plugins: Plugins | undefined
   await chooseBoard(config)
-  const { checkLinks, linkProblems, unknownLinkOptions } = await import('./gateway/guard/check-links')
+  const { adviseOn, checkLinks, linkProblems } = await import('./gateway/guard/check-links')
   config.lists = async () => ({ 'gateway.sources': await hostDefaults(config) })
-  config.unknown = () => unknownLinkOptions(config.config, registry())
+  adviseOn(config, registry())
   config.approve = next => checkLinks(config.config, next, registry())
   return {
     version: __VERSION__,

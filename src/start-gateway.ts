@@ -125,7 +125,7 @@ async function takeData(request: StartRequest): Promise<Opened & { lock: DataLoc
 
 /** The gateway, its links not open yet. */
 async function openGateway({ config, logger, overrides, role, undo, unkept, watched }: Opened, links: Registry) {
-  const [{ Gateway }, { unknownLinkOptions }, { checkHardware }] = await Promise.all([
+  const [{ Gateway }, { adviseOn }, { checkHardware }] = await Promise.all([
     import('./gateway/gateway'),
     import('./gateway/guard/check-links'),
     import('./gateway/hardware-hash'),
@@ -144,7 +144,7 @@ async function openGateway({ config, logger, overrides, role, undo, unkept, watc
     unkept,
     ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
   })
-  config.unknown = () => unknownLinkOptions(config.config, links)
+  adviseOn(config, links)
   undo.push({ name: 'gateway', limitMs: 18_000, must: true, run: () => gateway.stop() })
   watched.rescue(() => gateway.log.flush())
   if (role === 'run') checkHardware(config, logger)

@@ -61,6 +61,8 @@ export class ConfigStore {
   approve: (next: Config) => Promise<void> = async () => undefined
   /** WriteLimits.lists for approved() */
   lists: () => Promise<WriteLimits['lists']> = async () => undefined
+  /** What is worth a warning in the configuration, and no fault. */
+  advice: () => readonly string[] = () => []
   /** Paths of keys below links that their drivers do not know. */
   unknown: () => Promise<readonly { path: readonly (string | number)[] }[]> = async () => []
 

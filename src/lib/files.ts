@@ -86,18 +86,27 @@ export function tightenDirs(dir: string): number {
   return changed
 }
 
+const fail = (path: string, code: string, text: string): Error =>
+  Object.assign(new Error(`${code}: ${path} ${text}`), { code })
+
+/** Throws EISDIR and E_NOT_REGULAR. */
+function refuseOther(path: string, stats: fs.Stats): void {
+  if (stats.isDirectory()) throw fail(path, 'EISDIR', 'is a folder')
+  if (!stats.isFile()) throw fail(path, 'E_NOT_REGULAR', 'is no regular file')
+}
+
 /**
  * The bytes of a regular file. A FIFO or a device is refused without waiting for it, and so is more than `most` bytes: a path
  * of the configuration must not stop the event loop. Throws the system's errors, and E_NOT_REGULAR or E_TOO_LARGE.
  */
 export function readRegular(path: string, most = MOST_BYTES): Buffer {
+  // opening has effects of its own: a FIFO's writer goes on, a watchdog begins to count
+  refuseOther(path, fs.statSync(path))
   const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK | fs.constants.O_NOCTTY)
   try {
     const stats = fs.fstatSync(fd)
-    const fail = (code: string, text: string): Error => Object.assign(new Error(`${code}: ${path} ${text}`), { code })
-    if (stats.isDirectory()) throw fail('EISDIR', 'is a folder')
-    if (!stats.isFile()) throw fail('E_NOT_REGULAR', 'is no regular file')
-    if (stats.size > most) throw fail('E_TOO_LARGE', `is larger than ${most} bytes`)
+    refuseOther(path, stats)
+    if (stats.size > most) throw fail(path, 'E_TOO_LARGE', `is larger than ${most} bytes`)
     return fs.readFileSync(fd)
   } finally {
     fs.closeSync(fd)

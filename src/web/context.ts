@@ -51,6 +51,8 @@ export interface WebConfig {
   set(key: string, value: unknown, type?: string): Promise<Change>
   /** nested sections, all or nothing; throws the same, FORBIDDEN with `details.keys` */
   update(nested: unknown): Promise<readonly Change[]>
+  /** what is worth a warning, and no fault */
+  advice?(): readonly string[]
 }
 
 /** Service plugins. Unknown names are BAD_REQUEST `unknown plugin`. */

@@ -39,6 +39,7 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
   rows: () => config.rows(),
   prefixes: () => prefixesOf(config),
   writable: key => mayWrite(key, prefixesOf(config)),
+  advice: () => config.advice(),
   set: (key, value, type) =>
     config.approved(limits => config.setting(key, value, type, limits), { prefixes: prefixesOf(config), strict: true }),
   update: nested =>

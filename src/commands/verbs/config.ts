@@ -85,8 +85,10 @@ export const configSet: Verb = {
       throw new OsError('USAGE', 'os-node config-set needs --value VALUE or --value-stdin')
     const prefixes = writable?.()
     const type = options.type as string | undefined
+    const before = config.advice()
     const write = (limits: WriteLimits) => config.setting(String(options.key), options.value, type, limits)
     const change = await config.approved(write, prefixes && { prefixes, strict: true })
+    for (const text of config.advice()) if (!before.includes(text)) logger.warn(text)
     return { value: changed(change, via, logger) }
   },
   text: changeText,

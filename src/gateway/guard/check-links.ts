@@ -3,7 +3,7 @@
 // before anything is changed, for links that are new or changed only, so that one that cannot be made already (its driver
 // is not there, D7) does not block a change of the rest. Throws CONFIG_INVALID with the key and the reason.
 import { isDeepStrictEqual } from 'node:util'
-import type { Config } from '../../config'
+import type { Config, ConfigStore } from '../../config'
 import { systemClock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
@@ -12,6 +12,7 @@ import type { DriverContext } from '../../links/contracts'
 import { checkOptions, knownOptions, type UnknownOption } from '../../links/driver-options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
+import { refuseSpecialFiles } from './check-files'
 import { clashesOf, refuseUnknownUnits, type SourceEntry, sensorsOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
@@ -60,6 +61,12 @@ async function typedOptions(configured: Entry, listens: boolean, config: Config,
     ...(listens && { mode: 'listen', listen_host: fields.host ?? '0.0.0.0' }),
   }
   return { schema, options }
+}
+
+/** Gives a store what only drivers know of its configuration. */
+export function adviseOn(store: ConfigStore, registry: Registry): void {
+  store.unknown = () => unknownLinkOptions(store.config, registry)
+  store.advice = () => ((store.config.gateway.sources ?? []) as readonly SourceEntry[]).flatMap(unitWarnings)
 }
 
 /** Options of links that their drivers do not know, by their paths in the configuration. */
@@ -129,6 +136,7 @@ export async function checkLinks(
   registry: Registry,
   context: DriverContext = LOOKING,
 ): Promise<void> {
+  refuseSpecialFiles(now, next)
   for (const kind of KINDS) {
     const before = new Map((now.gateway[kind] ?? []).map((entry: Entry) => [entry.name, entry]))
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {

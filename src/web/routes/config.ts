@@ -24,7 +24,15 @@ function show({ context, query }: Call): object {
 }
 
 /** `{key, value, value_type}` is one value, everything else sections. */
-async function write({ context, body }: Call<Record<string, unknown>>): Promise<object> {
+async function write(call: Call<Record<string, unknown>>): Promise<object> {
+  const { config } = call.context
+  const before = config.advice?.()
+  const answer = await written(call)
+  const warnings = config.advice?.().filter(text => !before!.includes(text)) ?? []
+  return { ...answer, ...(warnings.length > 0 && { warnings }) }
+}
+
+async function written({ context, body }: Call<Record<string, unknown>>): Promise<object> {
   const { key, value, value_type } = body
   if (typeof key === 'string' && Object.hasOwn(body, 'value')) {
     if (value_type !== undefined && typeof value_type !== 'string')
@@ -37,6 +45,8 @@ async function write({ context, body }: Call<Record<string, unknown>>): Promise<
 }
 
 const update = v.looseObject({ key: v.string(), value: s.anything, value_type: v.optional(v.string()) })
+
+const warnings = v.optional(v.array(s.text))
 
 /** any object: what of it is a key, and of the right type, the configuration knows */
 const sections = v.record(v.string(), v.unknown())
@@ -117,7 +127,10 @@ export const CONFIG: readonly Route[] = [
     summary: 'changes nested sections, all or nothing, or one value as {key, value, value_type}',
     keys: keysIn,
     body: v.union([update, sections]),
-    answer: v.union([s.answer({ changed: v.array(v.strictObject(s.change)) }), s.answer(s.change)]),
+    answer: v.union([
+      s.answer({ changed: v.array(v.strictObject(s.change)), warnings }),
+      s.answer({ ...s.change, warnings }),
+    ]),
     run: write,
   }),
   route({

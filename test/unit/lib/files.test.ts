@@ -1,7 +1,16 @@
 // Folders: made with their parents, and an error where none can be made, never a loop.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import fs, {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
@@ -35,14 +44,17 @@ test('folders are 0750 whatever the umask', t => {
   }
 })
 
-test('S21: only regular files are read, without waiting for a writer, and no more than asked for', t => {
+test('S21: only regular files are read, nothing else is opened, and no more than asked for', t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-test-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const fifo = join(dir, 'fifo')
   execFileSync('mkfifo', [fifo])
+  // an open alone lets a writer of the FIFO go on, and starts a watchdog
+  const opens = t.mock.method(fs, 'openSync')
   for (const path of [fifo, '/dev/zero', '/dev/null'])
     for (const read of [readRegular, realFiles.read]) assert.throws(() => read(path), { code: 'E_NOT_REGULAR' }, path)
   assert.throws(() => realFiles.read(dir), { code: 'EISDIR' })
+  assert.deepEqual(opens.mock.calls, [])
   writeFileSync(join(dir, 'file'), 'twelve bytes')
   assert.throws(() => readRegular(join(dir, 'file'), 11), { code: 'E_TOO_LARGE' })
   assert.equal(readRegular(join(dir, 'file'), 12).toString(), 'twelve bytes')

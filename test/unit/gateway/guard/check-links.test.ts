@@ -1,19 +1,23 @@
 // What is refused when a configuration is written, before anything of it is opened: units, sensor ids, limits of the drivers.
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { HOST_TYPES } from '../../../../drivers/host'
+import { configSet } from '../../../../src/commands/verbs/config'
 import { repairConfig } from '../../../../src/commands/verbs/repair'
 import { ConfigStore } from '../../../../src/config'
-import { checkLinks, linkProblems, unknownLinkOptions } from '../../../../src/gateway/guard/check-links'
+import { adviseOn, checkLinks, linkProblems, unknownLinkOptions } from '../../../../src/gateway/guard/check-links'
 import { unitWarnings } from '../../../../src/gateway/guard/check-sensors'
 import { SensorIds } from '../../../../src/gateway/intake/sensor-ids'
-import { sourceTable } from '../../../../src/index'
+import { fragments, mediaTable, sourceTable } from '../../../../src/index'
 import { OsError } from '../../../../src/lib/errors'
 import { silentLogger } from '../../../../src/lib/logger'
 import { Registry } from '../../../../src/links/registry'
+import { webConfig } from '../../../../src/web/from-gateway'
+import { CONFIG } from '../../../../src/web/routes/config'
 
 const registry = new Registry({ sources: sourceTable })
 
@@ -134,6 +138,69 @@ test('repair-config --unknown removes what the drivers do not know, and keeps on
     tank('one', { unit: 'Cel' }),
   ])
   assert.deepEqual(await config.unknown(), [])
+})
+
+test('a file that is there and no regular one is refused when it is named, wherever it is named', async () => {
+  const fifo = join(dir, 'fifo')
+  execFileSync('mkfifo', [fifo])
+  symlinkSync(fifo, join(dir, 'link'))
+  writeFileSync(join(dir, 'file'), 'x')
+  const path = join(dir, 'files.json')
+  writeFileSync(
+    path,
+    JSON.stringify({ device_id: 'GW', gateway: { sources: [], uplinks: [{ name: 'up', medium: 'TCP' }] } }),
+  )
+  const config = ConfigStore.load({ path, env: {}, cwd: dir, keep: false, fragments: fragments() })
+  config.approve = next => checkLinks(config.config, next, new Registry({ sources: sourceTable, media: mediaTable }))
+  const set = (key: string, value: unknown) => config.approved(limits => config.setting(key, value, undefined, limits))
+  const at: [string, (file: string) => [string, unknown]][] = [
+    ['gateway.sources.0.dbc', dbc => ['gateway.sources.0', { name: 's', type: 'can', interface: 'can0', dbc }]],
+    ['web_user.tls.cert', cert => ['web_user.tls', { cert, key: join(dir, 'file') }]],
+    ['web_user.tls.key', key => ['web_user.tls', { cert: join(dir, 'none'), key }]],
+    ...['ca', 'cert', 'key', 'client_ca'].map((name): [string, (file: string) => [string, unknown]] => [
+      `gateway.uplinks.0.tls.${name}`,
+      file => ['gateway.uplinks.0.tls', { [name]: file }],
+    ]),
+    ['RESOURCES.application_config.mqtt.tls.ca', ca => ['RESOURCES.application_config.mqtt.tls', { ca }]],
+    [
+      'RESOURCES.service_plugins.port_forwarder.rules_file',
+      file => ['RESOURCES.service_plugins.port_forwarder.rules_file', file],
+    ],
+  ]
+  for (const [key, edit] of at) {
+    for (const file of [fifo, join(dir, 'link'), dir, '/dev/null'])
+      await assert.rejects(set(...edit(file)), {
+        code: 'CONFIG_INVALID',
+        message: `${key}: E_NOT_REGULAR: ${file} is no regular file`,
+      })
+    await set(...edit(join(dir, 'none')))
+    await set(...edit(join(dir, 'file')))
+  }
+})
+
+test('C is warned of when it is written, once', async () => {
+  const path = join(dir, 'coulomb.json')
+  writeFileSync(path, JSON.stringify({ device_id: 'GW', gateway: { sources: [], uplinks: [] } }))
+  const config = ConfigStore.load({ path, env: {}, cwd: dir, keep: false })
+  adviseOn(config, registry)
+  const lines: string[] = []
+  const logger = { warn: (text: string) => lines.push(text) }
+  const set = (value: object) =>
+    configSet.run({ config, logger, via: 'local' } as never, {
+      key: 'gateway.sources[0]',
+      value: JSON.stringify(value),
+    })
+  await set(tank('one', { unit: 'C' }, 'water_temp'))
+  assert.deepEqual(lines, ['source one, registers.0.unit: C is the coulomb; degrees Celsius are Cel'])
+  await set({ ...tank('one', { unit: 'C' }, 'water_temp'), interval_ms: 500 })
+  assert.equal(lines.length, 1)
+  // the answer of PUT /api/config has the same
+  const [, put] = CONFIG
+  const web = { config: webConfig(config) }
+  const body = { key: 'gateway.sources.1', value: tank('two', { unit: 'C' }, 'room_temp') }
+  const answer = (await put!.run({ context: web, body } as never)) as { warnings?: string[] }
+  assert.deepEqual(answer.warnings, ['source two, registers.0.unit: C is the coulomb; degrees Celsius are Cel'])
+  assert.equal('warnings' in ((await put!.run({ context: web, body } as never)) as object), false)
 })
 
 test('C for what looks like a thermometer is warned of, and elsewhere it is the coulomb', () => {
