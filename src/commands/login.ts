@@ -2,7 +2,6 @@
 // behind the # of the link: browsers do not send that part, and no log of a server has it.
 import { readFileSync } from 'node:fs'
 import type { networkInterfaces } from 'node:os'
-import { renderUnicodeCompact } from 'uqr'
 import type { ConfigStore } from '../config'
 import { interfaces as ownInterfaces } from '../links/network'
 
@@ -58,4 +57,7 @@ export const isLocal = (link: string): boolean => LOOPBACK.test(new URL(link).ho
 const LOOPBACK = /^(127\.|\[::1\]$|localhost$)/
 
 /** A QR code in half blocks, light where the terminal has ink: right side up on a dark terminal, and read on a light one too. */
-export const qrCode = (text: string): string => renderUnicodeCompact(text, { border: 2 })
+export const qrCode = (text: string): string => drawing().renderUnicodeCompact(text, { border: 2 })
+
+/** Most starts draw no code: the package is unpacked for the first. */
+const drawing = (): typeof import('uqr') => require('uqr')
