@@ -23,16 +23,19 @@ function show({ context, query }: Call): object {
   return { ok: true, key, value: context.config.get(key) }
 }
 
-/** `{key, value, value_type}` is one value, everything else sections. */
-async function write(call: Call<Record<string, unknown>>): Promise<object> {
-  const { config } = call.context
-  const before = config.advice?.()
-  const answer = await written(call)
-  const warnings = config.advice?.().filter(text => !before!.includes(text)) ?? []
-  return { ...answer, ...(warnings.length > 0 && { warnings }) }
-}
+/** The answer of a change, with what the change brought that is worth a warning. */
+const advised =
+  <Body>(run: (call: Call<Body>) => Promise<object>) =>
+  async (call: Call<Body>): Promise<object> => {
+    const { config } = call.context
+    const before = config.advice?.()
+    const answer = await run(call)
+    const warnings = config.advice?.().filter(text => !before!.includes(text)) ?? []
+    return { ...answer, ...(warnings.length > 0 && { warnings }) }
+  }
 
-async function written({ context, body }: Call<Record<string, unknown>>): Promise<object> {
+/** `{key, value, value_type}` is one value, everything else sections. */
+async function write({ context, body }: Call<Record<string, unknown>>): Promise<object> {
   const { key, value, value_type } = body
   if (typeof key === 'string' && Object.hasOwn(body, 'value')) {
     if (value_type !== undefined && typeof value_type !== 'string')
@@ -131,7 +134,7 @@ export const CONFIG: readonly Route[] = [
       s.answer({ changed: v.array(v.strictObject(s.change)), warnings }),
       s.answer({ ...s.change, warnings }),
     ]),
-    run: write,
+    run: advised(write),
   }),
   route({
     method: 'GET',
@@ -181,8 +184,8 @@ export const CONFIG: readonly Route[] = [
         v.maxLength(1000, 'at most 1000 updates'),
       ),
     }),
-    answer: v.strictObject({ ok: s.flag, changed: v.array(s.open), failed: v.array(s.open) }),
-    run: options,
+    answer: v.strictObject({ ok: s.flag, changed: v.array(s.open), failed: v.array(s.open), warnings }),
+    run: advised(options),
   }),
   route({
     method: 'GET',

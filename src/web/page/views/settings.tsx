@@ -22,6 +22,7 @@ interface Schema {
 interface Saved {
   changed: readonly { key: string; restart?: boolean }[]
   failed: readonly { key?: string; error: string }[]
+  warnings?: readonly string[]
 }
 
 type Texts = Readonly<Record<string, string>>
@@ -107,13 +108,13 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
     })
     setBusy(true)
     try {
-      const { changed, failed } = await send(updates)
+      const { changed, failed, warnings = [] } = await send(updates)
       const { others, ...left } = afterSaving(edits, changed, failed)
       unsaved.set(left)
       setRestarts(changed.filter(({ restart }) => restart).map(({ key }) => key))
       const saved = `${changed.length} ${changed.length === 1 ? 'setting' : 'settings'} saved`
       const refused = failed.length > 0 ? [`${saved}, ${failed.length} refused`, ...others] : [saved]
-      say(refused.join('; '), failed.length > 0)
+      say([...refused, ...warnings].join('; '), failed.length + warnings.length > 0)
       reload()
     } catch (thrown) {
       sayError(thrown, 'Nothing was saved')

@@ -201,6 +201,11 @@ test('C is warned of when it is written, once', async () => {
   const answer = (await put!.run({ context: web, body } as never)) as { warnings?: string[] }
   assert.deepEqual(answer.warnings, ['source two, registers.0.unit: C is the coulomb; degrees Celsius are Cel'])
   assert.equal('warnings' in ((await put!.run({ context: web, body } as never)) as object), false)
+  // and that of PUT /api/options, which the page sends
+  const options = CONFIG.find(({ method, path }) => method === 'PUT' && path === '/api/options')!
+  const updates = [{ key: 'gateway.sources.1', value: tank('three', { unit: 'C' }, 'room_temp') }]
+  const saved = (await options.run({ context: web, body: { updates } } as never)) as { warnings?: string[] }
+  assert.deepEqual(saved.warnings, ['source three, registers.0.unit: C is the coulomb; degrees Celsius are Cel'])
 })
 
 test('C for what looks like a thermometer is warned of, and elsewhere it is the coulomb', () => {
