@@ -13,8 +13,13 @@ import type { Board } from './types'
 
 export const GENERIC = generic as unknown as Board
 
-/** The last one is `generic`. */
-export const BOARDS: readonly Board[] = [...([rpiZero2W, rpi3, rpi4, cm4, rpi5] as unknown as Board[]), GENERIC]
+const FILES: readonly { name: string; like?: string }[] = [rpiZero2W, rpi3, rpi4, cm4, rpi5]
+
+/** With what a file leaves out taken from the board it is `like`; the last one is `generic`. */
+export const BOARDS: readonly Board[] = [
+  ...FILES.map(({ like, ...own }) => ({ ...FILES.find(({ name }) => name === like), ...own }) as unknown as Board),
+  GENERIC,
+]
 
 export interface DeviceTree {
   /** '' without one */

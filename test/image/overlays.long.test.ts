@@ -3,9 +3,10 @@
 // Needs: image
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { boardNamed } from '../../drivers/board/boards'
 import { root, tempDir } from '../lib/gateway'
 
 interface Recipe {
@@ -13,12 +14,6 @@ interface Recipe {
   newer?: string[]
   boot?: Record<string, string | string[]>
   start?: Record<string, string | string[]>
-}
-interface Bus {
-  name: string
-  kind: string
-  pins: Record<string, string>
-  enable: string[][]
 }
 interface Modules {
   IMAGE_BOARDS: Record<string, Recipe>
@@ -75,7 +70,7 @@ test('each overlay applies to its boards, and its bus is on the pins of the boar
     if (!chip) continue
     const base = baseSystem(root, () => {}, newer)
     const [release] = readdirSync(join(base, 'usr/lib/modules'))
-    const file = JSON.parse(readFileSync(join(root, `board/${board}.json`), 'utf8')) as { buses: Bus[] }
+    const file = boardNamed(board)
     for (const [name, bytes] of Object.entries(makeOverlays(root, chip))) {
       const overlay = name.slice('overlays/'.length, -'.dtbo'.length)
       writeFileSync(join(dir, 'overlay'), bytes)

@@ -40,6 +40,21 @@ test('there is a file for every board, and the configuration knows them all', ()
   assert.deepEqual([...BOARD_NAMES].sort(), ['auto', ...files].sort())
 })
 
+test('a file that is like another has its header, functions and buses, and its own names', () => {
+  for (const [name, like] of [
+    ['cm4', 'rpi-4'],
+    ['rpi-zero-2-w', 'rpi-3'],
+  ]) {
+    const [own, other] = [boardNamed(name!), boardNamed(like!)]
+    for (const part of ['header', 'functions', 'buses', 'gpio', 'boot_config'] as const)
+      assert.equal(own[part], other[part], `${name} ${part}`)
+    for (const part of ['name', 'title', 'model', 'compatible'] as const)
+      assert.notDeepEqual(own[part], other[part], `${name} ${part}`)
+    assert.ok(!('like' in own))
+  }
+  assert.deepEqual(boardNamed('rpi-zero-2-w').leds, { ACT: ['ACT', 'led0'] })
+})
+
 for (const board of KNOWN) {
   test(`${board.name}: 40 pins, power and ground in their places, every GPIO from 0 to 27 once`, () => {
     const pins = headerPins(board)
