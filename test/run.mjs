@@ -18,9 +18,18 @@
 // is busy: the second result counts, and the file is listed as UNSTEADY.
 // Other forms: --install only installs the Debian packages of every test and ends.
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { SourceMap } from 'node:module'
-import { availableParallelism, cpus, totalmem } from 'node:os'
+import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { allNeeds, install, lacking, needsOf, remedies, runsInBoth } from './needs.mjs'
@@ -110,7 +119,12 @@ if (
   stop(`tests run in this folder already (process ${other}); wait for them, or stop them with: kill ${other}`, 2)
 mkdirSync(join(root, '.build'), { recursive: true })
 writeFileSync(PID, `${process.pid}`)
-process.on('exit', () => rmSync(PID, { force: true }))
+// what tests leave behind goes with the run; other users that tests start as have to get in
+const TMP = mkdtempSync(join(tmpdir(), 'os-run-'))
+chmodSync(TMP, 0o1777)
+process.on('exit', () => {
+  for (const path of [PID, TMP]) rmSync(path, { recursive: true, force: true })
+})
 
 const needs = new Map(chosen.map(file => [file, needsOf(file)]))
 install([...new Set([...needs.values()].flat())])
@@ -236,7 +250,13 @@ function start(files, next) {
   const child = spawn(line[0], line.slice(1), {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, OS_NODE_TEST_ROOT: root, NO_COLOR: '1', ...(long ? { OS_NODE_LONG: '1' } : {}) },
+    env: {
+      ...process.env,
+      TMPDIR: TMP,
+      OS_NODE_TEST_ROOT: root,
+      NO_COLOR: '1',
+      ...(long ? { OS_NODE_LONG: '1' } : {}),
+    },
     detached: true,
   })
   const others = running.size > 0

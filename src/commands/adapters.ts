@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
 import { realFiles } from '../lib/files'
-import { exportFacts, exportRow, verify } from '../log'
+import { exportFacts, exportRow, segmentsIn, verify } from '../log'
 import type { NodeBase } from '../node/node'
 import type { LogAccess, NodeLike } from './context'
 
@@ -22,7 +22,7 @@ export const logOf = (dataDir: string): LogAccess => {
       }
       if (!realFiles.exists(dir)) return empty as never
       const { records, first_seq, last_seq, lost } = verify(dir)
-      const bytes = realFiles.list(dir).reduce((sum, name) => sum + realFiles.size(join(dir, name)), 0)
+      const bytes = segmentsIn(dir, realFiles).reduce((sum, { size }) => sum + size, 0)
       return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost } as never
     },
     verify: async () => verify(dir),

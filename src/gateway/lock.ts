@@ -7,7 +7,7 @@ import * as fs from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { asOsError, errno, OsError, orElse } from '../lib/errors'
-import { makeDir } from '../lib/files'
+import { makeDir, readRegular } from '../lib/files'
 import { diskFault } from '../lib/writable'
 import { bootId } from './guard/crashes'
 import { askOwner, listenAsOwner } from './lock-socket'
@@ -95,8 +95,25 @@ async function ownerLives(info: LockInfo): Promise<boolean> {
 
 /** The lock file as it is, whether or not its owner lives; undefined when there is none or it is no lock file. */
 export function readLockFile(dataDir: string): LockInfo | undefined {
-  const text = readOr(() => fs.readFileSync(lockPath(dataDir), 'utf8'))
+  const text = lockText(lockPath(dataDir))
   return text === null ? undefined : parseLock(text)
+}
+
+/** null where no regular file can be read */
+const lockText = (path: string): string | null => readOr(() => readRegular(path).toString())
+
+/**
+ * What stands in the place of the file and is none (a folder, a FIFO, a link to nothing) is no lock and goes aside. Throws DATA_DIR
+ * for a file that must not be read.
+ */
+function moveOther(path: string): void {
+  const stats = readOr(() => fs.lstatSync(path))
+  if (!stats) return
+  if (!stats.isFile()) fs.renameSync(path, `${path}.damaged-${randomUUID()}`)
+  else if (!mayRead(path))
+    throw new OsError('DATA_DIR', `${path} cannot be read: it is not known whether a gateway of another user runs`, {
+      hint: `stop that gateway, or remove the file where none runs: rm ${path}`,
+    })
 }
 
 function parseLock(text: string): LockInfo | undefined {
@@ -141,8 +158,11 @@ export async function acquireLock(dataDir: string, role: LockRole, now = Date.no
   for (let round = 0; round < 20; round++) {
     try {
       if (create(dataDir, path, info)) return await sole(hold(path, info), () => socketOwner(dataDir), dataDir)
-      const text = readOr(() => fs.readFileSync(path, 'utf8'))
-      if (text === null) continue
+      const text = lockText(path)
+      if (text === null) {
+        moveOther(path)
+        continue
+      }
       const owner = parseLock(text)
       if (owner && (await ownerLives(owner))) throw inUse(dataDir, owner)
       takeAway(path, text)
@@ -255,7 +275,7 @@ async function holdSocket(
       if (file) return
       const other = await findLiving(dataDir, first)
       if (other) throw inUse(dataDir, other)
-      const left = readOr(() => fs.readFileSync(path, 'utf8'))
+      const left = lockText(path)
       if (left !== null) takeAway(path, left)
       if (!create(dataDir, path, info)) throw new OsError('LOCKED', `${path} is being taken by another process`)
       file = hold(path, info)

@@ -10,6 +10,7 @@ export interface Files {
   mkdir(path: string): void
   list(path: string): string[]
   exists(path: string): boolean
+  /** of a regular file */
   size(path: string): number
   read(path: string): Buffer
   /** part of a file; shorter at its end */
@@ -95,6 +96,18 @@ function refuseOther(path: string, stats: fs.Stats): void {
   if (!stats.isFile()) throw fail(path, 'E_NOT_REGULAR', 'is no regular file')
 }
 
+/** Opens a regular file without waiting for it. Throws the system's errors, EISDIR and E_NOT_REGULAR. */
+function openRegular(path: string, flags: number): number {
+  const fd = fs.openSync(path, flags | fs.constants.O_NONBLOCK | fs.constants.O_NOCTTY, 0o640)
+  try {
+    refuseOther(path, fs.fstatSync(fd))
+    return fd
+  } catch (error) {
+    fs.closeSync(fd)
+    throw error
+  }
+}
+
 /**
  * The bytes of a regular file. A FIFO or a device is refused without waiting for it, and so is more than `most` bytes: a path
  * of the configuration must not stop the event loop. Throws the system's errors, and E_NOT_REGULAR or E_TOO_LARGE.
@@ -102,25 +115,30 @@ function refuseOther(path: string, stats: fs.Stats): void {
 export function readRegular(path: string, most = MOST_BYTES): Buffer {
   // opening has effects of its own: a FIFO's writer goes on, a watchdog begins to count
   refuseOther(path, fs.statSync(path))
-  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK | fs.constants.O_NOCTTY)
+  const fd = openRegular(path, O_RDONLY)
   try {
-    const stats = fs.fstatSync(fd)
-    refuseOther(path, stats)
-    if (stats.size > most) throw fail(path, 'E_TOO_LARGE', `is larger than ${most} bytes`)
+    if (fs.fstatSync(fd).size > most) throw fail(path, 'E_TOO_LARGE', `is larger than ${most} bytes`)
     return fs.readFileSync(fd)
   } finally {
     fs.closeSync(fd)
   }
 }
 
+const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY } = fs.constants
+const FLAGS = { a: O_APPEND | O_CREAT | O_WRONLY, w: O_CREAT | O_TRUNC | O_WRONLY, 'r+': O_RDWR }
+
 export const realFiles: Files = {
   mkdir: path => makeDir(path),
   list: path => fs.readdirSync(path),
   exists: path => fs.existsSync(path),
-  size: path => fs.statSync(path).size,
+  size: path => {
+    const stats = fs.statSync(path)
+    refuseOther(path, stats)
+    return stats.size
+  },
   read: path => readRegular(path),
   readAt: (path, offset, length) => {
-    const fd = fs.openSync(path, 'r')
+    const fd = openRegular(path, O_RDONLY)
     try {
       const buffer = Buffer.allocUnsafe(length)
       let got = 0
@@ -134,7 +152,7 @@ export const realFiles: Files = {
       fs.closeSync(fd)
     }
   },
-  open: (path, flags) => fs.openSync(path, flags, 0o640),
+  open: (path, flags) => openRegular(path, FLAGS[flags]),
   write: (fd, data, offset = 0, length = data.length - offset) => {
     let done = 0
     while (done < length) done += fs.writeSync(fd, data, offset + done, length - done)

@@ -3,12 +3,11 @@
 //
 // What fails: a folder that is not there yet is an empty log; one that changes faster than it can be read is STORAGE, and the
 // next refresh tries again. Damage is stepped over and left alone: mending is the owner's.
-import { join } from 'node:path'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { Reader, type ReaderOptions, type ReaderSource } from './reader'
 import { recover } from './recovery'
-import { segmentBase } from './segment'
+import { segmentsIn } from './segment'
 import { type Segment, Segments } from './segments'
 import { Tail } from './tail'
 
@@ -106,8 +105,9 @@ export class LogFiles implements LogSource {
 
   #look(): boolean {
     if (!this.#files.exists(this.#dir)) return false
-    const names = this.#files.list(this.#dir).filter(name => segmentBase(name) !== undefined)
-    const seen = names.map(name => `${name} ${this.#files.size(join(this.#dir, name))}`).join('\n')
+    const seen = segmentsIn(this.#dir, this.#files)
+      .map(({ name, size }) => `${name} ${size}`)
+      .join('\n')
     if (seen === this.#seen) return false
     const known = new Map(this.#segments.list.map(segment => [segment.name, segment]))
     const now: Segment[] = recover(this.#files, this.#dir, null).segments.map(found => {

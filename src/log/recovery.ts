@@ -10,7 +10,7 @@ import { diskFault } from '../lib/writable'
 import { readWitness, type Witness } from './chain-file'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
 import type { LogSettings } from './log-options'
-import { decodeHeader, type Scan, type SegmentSnapshot, scanSegment, segmentBase } from './segment'
+import { decodeHeader, type Scan, type SegmentSnapshot, scanSegment, segmentsIn } from './segment'
 import { newSegment, onMedium, type Segment } from './segments'
 import { LogState } from './state'
 
@@ -42,6 +42,8 @@ export interface Recovered {
   nextSeq: number
   /** the last boot ended with a clean stop */
   cleanStop: boolean
+  /** what has the name of a segment and is none */
+  readonly other: string[]
   /** why the folder could not be read */
   unread: string | undefined
   /** what is wrong with the second witness */
@@ -71,6 +73,7 @@ const nothingFound = (unread?: string): Recovered => ({
   vanished: [],
   dropped: [],
   unsynced: [],
+  other: [],
   lastSeq: 0,
   committedSeq: 0,
   boot: 0,
@@ -83,7 +86,9 @@ const nothingFound = (unread?: string): Recovered => ({
 export function lookInto(o: LogSettings): Recovered {
   try {
     if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
-    return recover(o.files, o.dir, o)
+    const found = recover(o.files, o.dir, o)
+    for (const why of found.other) o.logger.warn(`${why}, and no segment of the log: it stays as it is; remove it`)
+    return found
   } catch (error) {
     const text = `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`
     if (!diskFault(error)) throw new OsError('DATA_DIR', text, { cause: error })
@@ -96,16 +101,17 @@ export function lookInto(o: LogSettings): Recovered {
 export function recover(files: Files, dir: string, bounds: Bounds | null): Recovered {
   const found = nothingFound()
   const { state } = found
-  const names = files.list(dir).sort()
   if (bounds)
     clearAway(
       files,
-      names.filter(name => name.endsWith('.tmp')).map(name => join(dir, name)),
+      files
+        .list(dir)
+        .filter(name => name.endsWith('.tmp'))
+        .map(name => join(dir, name)),
     )
-  const segments = names.flatMap(name => {
-    const base = segmentBase(name)
-    return base === undefined ? [] : [newSegment(dir, base, files.size(join(dir, name)))]
-  })
+  const segments = segmentsIn(dir, files, why => found.other.push(why)).map(({ base, size }) =>
+    newSegment(dir, base, size),
+  )
   const newest = segments.at(-1)
   const witness = bounds ? witnessOf(files, dir, found) : undefined
   if (!newest) {

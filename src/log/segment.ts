@@ -1,7 +1,8 @@
 // One segment file: its name, its header, and the scan that tells sound records from damage. The scan never throws: bytes
 // it does not understand become pieces with the seqs that must have been there, and the search for the next sound record
 // goes on behind them.
-import { OsError } from '../lib/errors'
+import { join } from 'node:path'
+import { asOsError, errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { crc32c } from '../wire/crc'
 import { checkRecord, recordSeq } from './decode'
@@ -52,10 +53,34 @@ export const segmentBase = (name: string): number | undefined =>
 export function segmentFiles(dir: string, files: Files): string[] {
   if (!files.exists(dir))
     throw new OsError('NOT_FOUND', `there is no log in ${dir}`, { hint: 'os-node run makes one; check --data-dir' })
+  return segmentsIn(dir, files).map(({ name }) => name)
+}
+
+/**
+ * The segments in a folder, oldest first. What only has the name of one (a folder, a FIFO, a link to nothing) is passed to
+ * `other` and left out: its records are gone.
+ */
+export function segmentsIn(dir: string, files: Files, other?: (why: string) => void): SegmentFile[] {
   return files
     .list(dir)
-    .filter(name => segmentBase(name) !== undefined)
-    .sort()
+    .flatMap(name => {
+      const base = segmentBase(name)
+      if (base === undefined) return []
+      try {
+        return [{ name, base, size: files.size(join(dir, name)) }]
+      } catch (error) {
+        if (!['EISDIR', 'E_NOT_REGULAR', 'ENOENT'].includes(errno(error) ?? '')) throw error
+        other?.(asOsError(error).message)
+        return []
+      }
+    })
+    .sort((a, b) => a.base - b.base)
+}
+
+interface SegmentFile {
+  readonly name: string
+  readonly base: number
+  readonly size: number
 }
 
 export function encodeHeader(header: SegmentHeader): Buffer {

@@ -7,7 +7,7 @@ import { OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { removeWitness, writeWitness } from './chain-file'
 import { RESERVE } from './format'
-import { segmentBase, segmentName } from './segment'
+import { segmentName, segmentsIn } from './segment'
 
 export interface Segment {
   readonly base: number
@@ -214,7 +214,7 @@ export class Segments {
   /** Where the folder could not be read at the start, nothing is written beside records that may be in it. */
   #sure(): void {
     if (!this.unread) return
-    if (this.files.list(this.dir).some(name => segmentBase(name) !== undefined))
+    if (segmentsIn(this.dir, this.files).length > 0)
       throw new OsError('STORAGE', `${this.dir} could not be read at the start and holds older records`, {
         hint: 'restart the gateway: it goes on behind them',
       })

@@ -1,5 +1,6 @@
 // Whatever state file is damaged, a gateway starts, works, and says which file it is and what happened to it.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
@@ -17,9 +18,11 @@ const FILES = [
   'id_allocation.json',
   'id_lease_metrics.json',
   'id_pool.json',
+  'id_pool.json.journal',
   'install-id',
   'last_time.json',
   'log/chain.json',
+  'os-node.lock',
   'plugin-starts.json',
   'port_forwarder_rules.json',
   'secure_sessions.json',
@@ -37,8 +40,10 @@ const QUIET = new Set([
   'device_registry/spill/clean-stop.json',
   'id_allocation.json',
   'id_lease_metrics.json',
+  'id_pool.json.journal',
   'install-id',
   'log/chain.json',
+  'os-node.lock',
   'plugin-starts.json',
   'port_forwarder_rules.json',
 ])
@@ -49,6 +54,7 @@ const DAMAGE: Record<string, (path: string) => void> = {
   'of another shape': path => writeFileSync(path, '[null, 7, "x"]'),
   null: path => writeFileSync(path, 'null'),
   'a directory': path => mkdirSync(path),
+  'a FIFO': path => execFileSync('mkfifo', [path]),
 }
 
 test('a start with damaged state files: the gateway works, the log names the files', async t => {

@@ -8,10 +8,11 @@
 //
 // Before the end the thread asks the engine what the loop is at, and leaves that on flash for the next start: the plugin that
 // never came back is left off then. A loop that waits inside a system call cannot answer; it is ended without a name.
-import { readFileSync, unlinkSync } from 'node:fs'
+import { unlinkSync } from 'node:fs'
 import { url } from 'node:inspector'
 import { Worker } from 'node:worker_threads'
 import { errno } from '../../lib/errors'
+import { readRegular } from '../../lib/files'
 import type { Logger } from '../../lib/logger'
 
 const BEAT_MS = 1000
@@ -102,7 +103,7 @@ interface Frozen {
 /** What a watch left at `note`, once; undefined when there is nothing that can be read. */
 export function takeFrozen(note: string, logger: Logger): Frozen | undefined {
   try {
-    const { text, stack } = JSON.parse(readFileSync(note, 'utf8')) as Partial<Frozen>
+    const { text, stack } = JSON.parse(readRegular(note).toString()) as Partial<Frozen>
     unlinkSync(note)
     if (typeof text !== 'string' || !Array.isArray(stack)) throw new TypeError('it holds no report of a freeze')
     return { text, stack: stack.map(String) }

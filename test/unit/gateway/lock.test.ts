@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
 import {
   existsSync,
   mkdirSync,
@@ -108,6 +108,26 @@ function tests(): void {
       first.release()
       assert.ok(lock.held(), 'a lost lock is not released by its former owner')
       lock.release()
+    }
+  })
+
+  test('what stands in the place of the lock file and is none goes aside', async () => {
+    const dir = join(root, 'other')
+    const others = [
+      mkdirSync,
+      (path: string) => execFileSync('mkfifo', [path]),
+      (path: string) => symlinkSync('/nowhere/x', path),
+    ]
+    for (const make of others) {
+      mkdirSync(dir)
+      make(lockPath(dir))
+      assert.equal(await findOwner(dir), undefined)
+      const lock = await acquireLock(dir, 'run')
+      assert.equal(readLockFile(dir)?.pid, process.pid)
+      assert.equal(lock.fault, undefined)
+      lock.release()
+      assert.match(readdirSync(dir).join(), /^os-node\.lock\.damaged-[\w-]+$/)
+      rmSync(dir, { recursive: true })
     }
   })
 

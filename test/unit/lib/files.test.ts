@@ -55,6 +55,12 @@ test('S21: only regular files are read, nothing else is opened, and no more than
     for (const read of [readRegular, realFiles.read]) assert.throws(() => read(path), { code: 'E_NOT_REGULAR' }, path)
   assert.throws(() => realFiles.read(dir), { code: 'EISDIR' })
   assert.deepEqual(opens.mock.calls, [])
+  for (const at of [fifo, '/dev/null']) {
+    assert.throws(() => realFiles.size(at), { code: 'E_NOT_REGULAR' })
+    assert.throws(() => realFiles.readAt(at, 0, 1), { code: 'E_NOT_REGULAR' })
+    for (const flags of ['a', 'w', 'r+'] as const)
+      assert.throws(() => realFiles.open(at, flags), { code: /E_NOT_REGULAR|ENXIO/ }, flags)
+  }
   writeFileSync(join(dir, 'file'), 'twelve bytes')
   assert.throws(() => readRegular(join(dir, 'file'), 11), { code: 'E_TOO_LARGE' })
   assert.equal(readRegular(join(dir, 'file'), 12).toString(), 'twelve bytes')

@@ -1,10 +1,12 @@
 // A log folder read beside the process that writes it.
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { FlashLog, LogFiles } from '../../../src/log'
+import { createLogger } from '../../../src/lib/logger'
+import { FlashLog, LogFiles, verify } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-logfiles-'))
@@ -88,4 +90,42 @@ test('a folder that cannot be read is STORAGE, and the next look tries again', a
   broken = false
   assert.equal(files.refresh(), true)
   assert.equal(files.factsAfter(0), 1)
+})
+
+test('what only has the name of a segment is named and left alone: its records are gone, the others are there', async () => {
+  const dir = join(root, 'other')
+  const o = { dir, commitIntervalMs: 5, ackCommitMs: 2, maxBytes: 1 << 20, segmentBytes: 16 * 1024 }
+  const log = await FlashLog.open(o)
+  for (let k = 0; k < 2000; k++) {
+    log.appendFact(factOf(k), { medium: 'UDP' })
+    if (k % 100 === 0) await log.flush()
+  }
+  await log.close()
+  const names = readdirSync(dir)
+    .filter(name => name.endsWith('.seg'))
+    .sort()
+  const before = verify(dir)
+  const lost = new Set<number>()
+  const others: Record<string, (path: string) => void> = {
+    'is a folder': path => mkdirSync(path),
+    'is no regular file': path => execFileSync('mkfifo', [path]),
+    'no such file': path => symlinkSync('/nonexistent/file', path),
+  }
+  for (const [k, [why, make]] of Object.entries(others).entries()) {
+    const path = join(dir, names[k + 1]!)
+    for (let seq = Number(names[k + 1]!.slice(0, 16)); seq < Number(names[k + 2]!.slice(0, 16)); seq++) lost.add(seq)
+    rmSync(path)
+    make(path)
+    assert.equal(verify(dir).ok, false)
+    const lines: string[] = []
+    const again = await FlashLog.open({ ...o, logger: createLogger({ write: line => void lines.push(line) }) })
+    assert.ok(
+      lines.some(line => line.includes(path) && line.includes(why)),
+      lines.join('\n'),
+    )
+    assert.equal(again.status().damaged, lost.size, why)
+    again.appendFact(factOf(0), { medium: 'UDP' })
+    await again.close()
+    assert.ok(verify(dir).records > before.records - lost.size)
+  }
 })
