@@ -1,7 +1,7 @@
 // A command line as one text → argv, with the quoting people know and nothing else of a shell: no variables, no globs, no
 // pipes, no substitution. Unbalanced quotes are BAD_REQUEST.
-import { OsError, orElse } from '../lib/errors'
-import { isSecretName, MASK, maskText } from '../lib/secrets'
+import { OsError } from '../lib/errors'
+import { isSecretName, MASK, maskText, VALUE } from '../lib/secrets'
 
 const MAX_CHARS = 64 * 1024
 
@@ -54,7 +54,7 @@ export function auditText(argv: readonly string[]): string {
     if (before !== undefined && !word.startsWith('--') && isSecret(before, setsSecret)) return MASK
     // a value that stands behind its key without an option
     if (setsSecret && !word.startsWith('-') && namesSecret(argv[k - 1] ?? '') && before === undefined) return MASK
-    const text = jsonMasked(maskText(word))
+    const text = value === undefined ? maskText(word) : `--${name}=${maskText(value)}`
     return /[\s"'\\]/.test(text) || text === '' ? JSON.stringify(text) : text
   })
   // control characters would forge lines of the log
@@ -62,14 +62,12 @@ export function auditText(argv: readonly string[]): string {
   return text.length > 500 ? `${text.slice(0, 500)}…` : text
 }
 
-/** Secrets inside a value in JSON. */
-function jsonMasked(word: string): string {
-  if (!/^\s*[[{]/.test(word)) return word
-  // no JSON: what it holds has been looked at as a text
-  return orElse(word, () => JSON.stringify(JSON.parse(word), (name, value) => (isSecretName(name) ? MASK : value)))
+/** What is called `value`, or stands in a list, may be the secret of a pair. */
+function namesSecret(key: string): boolean {
+  const parts = key.split(/[.[\]]+/).filter(Boolean)
+  const inPair = /^[a-z]/i.test(key) && parts.length > 2 && (VALUE.test(parts.at(-1)!) || /^\d+$/.test(parts.at(-1)!))
+  return inPair || parts.some(isSecretName)
 }
-
-const namesSecret = (key: string): boolean => key.split(/[.[\]]/).some(isSecretName)
 
 const keyAt = (argv: readonly string[], k: number): string =>
   argv[k]!.includes('=') ? argv[k]!.slice(argv[k]!.indexOf('=') + 1) : (argv[k + 1] ?? '')

@@ -4,7 +4,7 @@
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
 import { isObject } from '../lib/objects'
-import { isSecretName, maskText } from '../lib/secrets'
+import { isSecretName, masked } from '../lib/secrets'
 import { allowed, metadata, schemaAt, schemaBelow, takesAnyName } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
@@ -28,13 +28,9 @@ interface Checked {
 /** Faults reported at once: each is looked up in the text, and more would not be read. */
 const MAX_FAULTS = 100
 
-/** JSON without what is secret in it. */
-const hidden = (name: string, value: unknown): unknown =>
-  isSecretName(name) ? undefined : typeof value === 'string' ? maskText(value) : value
-
 const show = (value: unknown, path: readonly (string | number)[]): string => {
   if (path.some(part => isSecretName(String(part)))) return 'what is there'
-  const text = JSON.stringify(value, hidden) ?? 'nothing'
+  const text = JSON.stringify(masked(value)) ?? 'nothing'
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }
 

@@ -143,7 +143,8 @@ export class ConfigStore {
   /** The whole configuration, or one key, with secrets as ********. */
   masked(key?: string): unknown {
     const path = key === undefined ? [] : splitKey(key)
-    return mask(this.#walk, getAt(this.#snapshot.config, path), path)
+    const { config } = this.#snapshot
+    return mask(this.#walk, getAt(config, path), path, config)
   }
 
   /** One row per key: type, default, what is allowed, restart, secret, help. */
@@ -323,7 +324,7 @@ export class ConfigStore {
   }
 
   #change(path: string[], before: Config, after: Config): Change {
-    const shown = (tree: Config): unknown => mask(this.#walk, getAt(tree, path), path) ?? null
+    const shown = (tree: Config): unknown => mask(this.#walk, getAt(tree, path), path, tree) ?? null
     return { key: joinKey(path), old: shown(before), new: shown(after), restart: needsRestart(this.#walk, path) }
   }
 

@@ -1,7 +1,7 @@
 // A value that comes as text (config-set --value 5 --type int, {value_type} over HTTP) → the value meant. Without a type the
 // schema's type of that key decides. A text that does not fit is CONFIG_INVALID and says what was expected.
 import { OsError, orElse } from '../lib/errors'
-import { isSecretName, maskText } from '../lib/secrets'
+import { isSecretName, masked } from '../lib/secrets'
 import type { ValueType } from './describe'
 
 /** The names people and other tools use for types. */
@@ -25,11 +25,11 @@ const NAMES: Record<string, ValueType | 'json'> = {
 export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'json']
 
 /** What was given, for the text of an error; a secret is not repeated (X19). */
-const masked = (key: string, value: unknown): string =>
-  key.split('.').some(isSecretName) ? 'what was given' : maskText(JSON.stringify(value).slice(0, 200))
+const shown = (key: string, value: unknown): string =>
+  key.split('.').some(isSecretName) ? 'what was given' : JSON.stringify(masked(value)).slice(0, 200)
 
 const refuse = (key: string, value: unknown, what: string): OsError =>
-  new OsError('CONFIG_INVALID', `${key}: ${masked(key, value)} is not ${what}`, { details: { key, allowed: what } })
+  new OsError('CONFIG_INVALID', `${key}: ${shown(key, value)} is not ${what}`, { details: { key, allowed: what } })
 
 /** Throws CONFIG_INVALID (does not fit) or USAGE (no such type). */
 export function convert(key: string, value: unknown, type: string | undefined, known: ValueType | undefined): unknown {
@@ -70,7 +70,7 @@ function json(key: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new OsError('CONFIG_INVALID', `${key}: ${masked(key, text)} is not JSON`, { cause, details: { key } })
+    throw new OsError('CONFIG_INVALID', `${key}: ${shown(key, text)} is not JSON`, { cause, details: { key } })
   }
 }
 

@@ -4,7 +4,7 @@
 
 import { OsError } from '../lib/errors'
 import { isObject } from '../lib/objects'
-import { isEmptySecret, isSecretName, MASK, maskText } from '../lib/secrets'
+import { holdsSecret, isEmptySecret, labelsOf, MASK, type Marks, masked, snake } from '../lib/secrets'
 import { schemaAt, schemaBelow } from './describe'
 import { getAt, joinKey, same, type Tree } from './keys'
 import { type AnySchema, openSchema } from './schema'
@@ -14,53 +14,80 @@ type Path = readonly (string | number)[]
 const isMarked = (known: AnySchema | undefined): boolean =>
   known !== undefined && openSchema(known).pipe.some(item => item.metadata?.secret === true)
 
-const isSecret = (schema: AnySchema, path: Path): boolean =>
-  path.some(part => isSecretName(String(part))) || isMarked(schemaAt(schema, path))
+const marksOf = (known: AnySchema | undefined): Marks | undefined =>
+  known && { secret: isMarked(known), below: name => marksOf(schemaBelow(known, name)) }
 
-/** A copy without secrets. Empty ones stay empty, so that one sees whether something is set. */
-export function mask(schema: AnySchema, value: unknown, path: Path = []): unknown {
-  const masked = (item: unknown, known: AnySchema | undefined, secret: boolean): unknown => {
-    if (secret || isMarked(known)) return isEmptySecret(item) ? item : MASK
-    if (typeof item === 'string') return maskText(item)
-    if (typeof item !== 'object' || item === null) return item
-    const below = (name: string | number, part: unknown): unknown =>
-      masked(part, known && schemaBelow(known, name), isSecretName(String(name)))
-    if (Array.isArray(item)) return item.map((part, k) => below(k, part))
-    return Object.fromEntries(Object.entries(item).map(([name, part]) => [name, below(name, part)]))
-  }
-  const named = path.some(part => isSecretName(String(part)))
-  return masked(value, schemaAt(schema, path), named)
-}
+/** True at a path of `tree` where a name on the way is one of a secret. */
+const isNamed = (tree: unknown, path: Path): boolean =>
+  path.some((part, k) => holdsSecret(getAt(tree, path.slice(0, k)), part))
+
+/** A copy without secrets of what stands at `path` of `tree`. */
+export const mask = (schema: AnySchema, value: unknown, path: Path = [], tree?: unknown): unknown =>
+  masked(value, isNamed(tree, path), marksOf(schemaAt(schema, path)))
 
 /** What says where an entry sends: a secret is for this place alone. */
 const PLACE =
-  /(?:^|_)(?:hosts?|port|medium|addr(?:ess)?|url|uri|broker|server(?:name)?|endpoint|dialect|type|socketpath)$/i
+  /(?:^|_)(?:hosts?(?:_?name)?|ip|port|medium|addr(?:ess)?|url|uri|broker|server(?:_?name)?|endpoint|dialect|type|socket_?path)$/
+const isPlace = (name: string): boolean => PLACE.test(snake(name))
 
-/** Without the user info of URLs: another password is no other place. */
-const bare = (value: unknown): unknown => (typeof value === 'string' ? maskText(value) : value)
+/** Without the user info of URLs: another password is no other place. A place that is a secret itself may come back masked. */
+const sameBare = (a: unknown, b: unknown): boolean => a === MASK || same(masked(a), masked(b))
 
 /** True where one of the keys that say the place is another one; a default that is written out is none. */
 const isMoved = (item: Tree, old: Tree, effective: unknown): boolean =>
   Object.keys({ ...old, ...item }).some(
     name =>
-      PLACE.test(name) &&
-      !same(bare(item[name]), bare(old[name])) &&
-      !(old[name] === undefined && same(bare(item[name]), bare(getAt(effective, [name])))),
+      isPlace(name) &&
+      !sameBare(item[name], old[name]) &&
+      !(old[name] === undefined && sameBare(item[name], getAt(effective, [name]))),
   )
+
+/** The pairs of a list that say a place. */
+const placesIn = (list: readonly unknown[]): unknown[] =>
+  list.filter((part, k) => {
+    const labels = Array.isArray(part) ? [part[0]] : isObject(part) ? labelsOf(part) : [list[k - 1]]
+    return labels.some(label => typeof label === 'string' && isPlace(label))
+  })
 
 const needed = (path: Path, why: string): OsError =>
   new OsError('SECRET_NEEDED', `${joinKey(path)}: ${why}`, { details: { key: joinKey(path) } })
 
 const MOVED = 'its entry got another host, port or medium'
 
-/** The stored element that an element of a new list continues: the one of the same name, else the one at its place. */
-function byName(stored: unknown): (item: unknown, at: number) => unknown {
-  if (!Array.isArray(stored)) return () => undefined
-  const names = new Map(stored.map(entry => [getAt(entry, ['name']), entry as unknown]))
-  return (item, at) => {
-    const name = getAt(item, ['name'])
-    return name === undefined ? stored[at] : names.get(name)
+/** What an element of a list is called: by its name, as a pair, or by the text before it. */
+function labelOf(list: readonly unknown[], k: number): unknown {
+  const part = list[k]
+  if (Array.isArray(part)) return typeof part[0] === 'string' ? part[0] : undefined
+  if (isObject(part)) return part.name ?? (labelsOf(part).join(' ') || undefined)
+  return holdsSecret(list, k) ? list[k - 1] : undefined
+}
+
+function byLabel(list: readonly unknown[]): Map<unknown, unknown[]> {
+  const groups = new Map<unknown, unknown[]>()
+  for (const [k, part] of list.entries()) {
+    const label = labelOf(list, k)
+    const group = groups.get(label)
+    if (group) group.push(part)
+    else groups.set(label, [part])
   }
+  return groups
+}
+
+/**
+ * The stored elements that those of a new list continue: the ones called the same, in their order while there are as many,
+ * else the one at its place.
+ */
+function continued(list: readonly unknown[], stored: unknown): readonly unknown[] {
+  if (!Array.isArray(stored)) return []
+  const [mine, theirs] = [byLabel(list), byLabel(stored)]
+  return list.map((_, k) => {
+    const label = labelOf(list, k)
+    if (label === undefined) return stored[k]
+    const [olds, news] = [theirs.get(label), mine.get(label)!]
+    if (olds?.length !== news.length) return undefined
+    news.pop()
+    return olds.shift()
+  })
 }
 
 interface Unmasking {
@@ -77,38 +104,36 @@ export function unmask(
   stored: unknown,
   { effective, sent = () => true }: Unmasking = {},
 ): unknown {
-  const walk = (item: unknown, old: unknown, now: unknown, path: Path, moved: boolean): unknown => {
+  const walk = (item: unknown, old: unknown, now: unknown, path: Path, moved: boolean, named = false): unknown => {
     if (item === old && !moved) return item
+    const below = (part: unknown, key: string | number, was: unknown, is: unknown, away: boolean): unknown =>
+      walk(part, was, is, [...path, key], away, named || holdsSecret(item, key))
     if (Array.isArray(item)) {
-      const [olds, nows] = [byName(old), byName(now)]
-      return item.map((part, k) => walk(part, olds(part, k), nows(part, k), [...path, k], moved))
+      const away = moved || (Array.isArray(old) && !sameBare(placesIn(item), placesIn(old)))
+      const [olds, nows] = [continued(item, old), continued(item, now)]
+      return item.map((part, k) => below(part, k, olds[k], nows[k], away))
     }
     if (isObject(item)) {
       const away = moved || (isObject(old) && isMoved(item, old, now))
       return Object.fromEntries(
         Object.entries(item).map(([name, part]) => [
           name,
-          walk(part, getAt(old, [name]), getAt(now, [name]), [...path, name], away),
+          below(part, name, getAt(old, [name]), getAt(now, [name]), away),
         ]),
       )
     }
     if (typeof item !== 'string') return item
-    const masked = item.includes(MASK)
-    if (!masked) {
-      const kept = moved && item !== '' && item === old && !sent(path) && mask(schema, item, path) !== item
+    const shown = (text: unknown): unknown => masked(text, named || isMarked(schemaAt(schema, path)))
+    if (!item.includes(MASK)) {
+      const kept = moved && item !== '' && item === old && !sent(path) && shown(item) !== item
       if (kept) throw needed(path, MOVED)
       return item
     }
-    if (typeof old === 'string' && (item === old || mask(schema, old, path) === item)) {
-      if (moved && item !== old) throw needed(path, `${MASK} would keep the stored secret, and ${MOVED}`)
-      return old
-    }
     // a secret may be a list or an object: the sign stands for the whole of it
-    if (item === MASK && !isEmptySecret(old) && typeof old !== 'string' && isSecret(schema, path)) {
-      if (moved) throw needed(path, `${MASK} would keep the stored secret, and ${MOVED}`)
-      return old
-    }
-    throw needed(path, `${MASK} stands for a stored secret, and none is stored here`)
+    if (item !== old && (isEmptySecret(old) || shown(old) !== item))
+      throw needed(path, `${MASK} stands for a stored secret, and none is stored here`)
+    if (moved && item !== old) throw needed(path, `${MASK} would keep the stored secret, and ${MOVED}`)
+    return old
   }
   return walk(value, stored, effective, [], false)
 }

@@ -2,7 +2,7 @@
 // come from third parties, so nothing of theirs is believed: circles and depths are cut, lists and texts bounded, keys named
 // like secrets masked (X19), and a getter that throws costs its own value only.
 import { isObject } from '../lib/objects'
-import { isSecretName, MASK, maskText } from '../lib/secrets'
+import { masked } from '../lib/secrets'
 
 export type Plain = null | boolean | number | string | Plain[] | { [key: string]: Plain }
 export type Dict = Readonly<Record<string, Plain>>
@@ -20,22 +20,21 @@ interface Walk {
 }
 
 /** A bounded, masked copy that JSON can hold. Never throws. */
-export const plain = (value: unknown): Plain => copy(value, '', { left: MAX_VALUES, open: new Set() })
+export const plain = (value: unknown): Plain => masked(copy(value, { left: MAX_VALUES, open: new Set() }))
 
-function copy(value: unknown, name: string, walk: Walk): Plain {
+function copy(value: unknown, walk: Walk): Plain {
   if (walk.left-- <= 0) return '…'
-  if (isSecretName(name) && typeof value !== 'object') return value === '' || value === undefined ? '' : MASK
   switch (typeof value) {
     case 'boolean':
       return value
     case 'number':
       return Number.isFinite(value) ? value : String(value)
     case 'string':
-      return maskText(value.length > MAX_TEXT ? `${value.slice(0, MAX_TEXT)}…` : value)
+      return value.length > MAX_TEXT ? `${value.slice(0, MAX_TEXT)}…` : value
     case 'bigint':
       return value <= Number.MAX_SAFE_INTEGER && value >= Number.MIN_SAFE_INTEGER ? Number(value) : String(value)
     case 'object':
-      return value === null ? null : isSecretName(name) ? MASK : copyObject(value, walk)
+      return value === null ? null : copyObject(value, walk)
     default:
       return null
   }
@@ -56,7 +55,7 @@ function copyObject(value: object, walk: Walk): Plain {
     for (const [key, held] of entries) {
       const item = value instanceof Map ? held : read(value, String(key))
       if (item === undefined || typeof item === 'function') continue
-      out[String(key)] = copy(item, String(key), walk)
+      out[String(key)] = copy(item, walk)
       if (walk.left < 0) break
     }
     // without a prototype `__proto__` is a key like any other; spreading keeps it one
@@ -69,7 +68,7 @@ function copyObject(value: object, walk: Walk): Plain {
 function copyItems(items: Iterable<unknown>, walk: Walk): Plain[] {
   const out: Plain[] = []
   for (const item of items) {
-    out.push(copy(item, '', walk))
+    out.push(copy(item, walk))
     if (walk.left < 0) break
   }
   return out

@@ -10,7 +10,7 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
-import { maskTexts } from '../lib/secrets'
+import { masked } from '../lib/secrets'
 import { turn } from '../lib/yield'
 import { Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
@@ -327,7 +327,7 @@ export class Gateway {
     const uptimeS = Math.round((this.#clock.mono() - this.#startedAt) / 1000)
     const needsRestart = this.#reloader?.needsRestart() ?? []
     // reasons and errors come from drivers and from other machines, and may name an address with its password
-    return maskTexts(statusOf(this, { ...this.#options, uptimeS, needsRestart, time: this.#keeper.status() }))
+    return masked(statusOf(this, { ...this.#options, uptimeS, needsRestart, time: this.#keeper.status() }))
   }
 
   async #stop(): Promise<void> {

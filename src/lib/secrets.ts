@@ -1,19 +1,25 @@
 // Secrets never leave in readable form (X19). What is one is known by the name it has, in any spelling (apiToken, X-Api-Key,
-// passphrases), and in texts by what surrounds it: user info, parameters and webhook paths of URLs, authorization headers,
-// private keys. Nothing here fails. Every pattern is linear in the text.
+// passphrases) or the name beside it ({"name": "password", "value": "x"}, ["Authorization", "x"]), and in texts by what surrounds
+// it: user info, parameters and webhook paths of URLs, authorization headers, private keys. Nothing here fails. Every pattern is
+// linear in the text.
+import { orElse } from './errors'
 
 export const MASK = '********'
 
 const KINDS =
   'access|account|api|app|application|auth|bind|bot|client|device|enc|encrypt|encryption|hmac|join|license|link|master|' +
   'network|nwk|private|psk|root|secret|security|session|shared|signing|ssh|storage|subscription|wep|wifi|wpa'
+/** Each word may be cut anywhere: pass_word, PassWord. What filters let through (low_pass) is no password. */
 const NAME = new RegExp(
-  '(?:password|passwd|passphrase|passcode|secret|token|credential)s?(?:_?hash)?$|' +
-    `(?:^|_)(?:pass|pwd|psk|jwt|authorization|bearer|cookie|web_?hooks?(?:_urls?)?|(?:${KINDS})_?key)s?$`,
+  (
+    '(?:(?:password|passwd|passphrase|passcode|secret|token|credential)s?|' +
+    '(?:^|_)(?:(?<!(?:all|band|by|high|low)_)pass(?:_?key)?|pwd|psk|jwt|authorization|bearer|cookie|webhook(?:_?urls?)?|' +
+    `(?:${KINDS})_?key)s?)(?:_?(?:hash|value|text|\\d+))*$`
+  ).replace(/[a-z](?=[a-z])/g, '$&_?'),
 )
 
 /** `clientSecret`, `X-Api-Key` → `client_secret`, `x_api_key` */
-const snake = (name: string): string =>
+export const snake = (name: string): string =>
   name
     .slice(-100)
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
@@ -36,14 +42,39 @@ export function isSecretName(name: string): boolean {
   return is
 }
 
+/** What a pair calls its name, and what its value. */
+const LABEL = /^(?:name|key|header|field|option|param|parameter|property|var|variable|id|label|type|kind|k|n)$/i
+export const VALUE = /^(?:v|val|values?|content|text|data|string|default|raw)$/i
+
+/** Texts by which a pair says what its value is. */
+export const labelsOf = (pair: object): string[] =>
+  Object.entries(pair).flatMap(([name, text]) => (LABEL.test(name) && typeof text === 'string' ? [text] : []))
+
+/** True for what is named like a secret where it stands: by its key, or by the label of the pair that it is the value of. */
+export function holdsSecret(around: unknown, name: string | number): boolean {
+  if (isSecretName(String(name))) return true
+  if (!Array.isArray(around)) return VALUE.test(String(name)) && labelsOf(Object(around)).some(isSecretName)
+  // [name, value], names and values in turn, --name value
+  const before: unknown = around[Number(name) - 1]
+  const paired = around.length % 2 === 0 && Number(name) % 2 === 1
+  return typeof before === 'string' && (paired || before.startsWith('-')) && isSecretName(before)
+}
+
 const URL = /([a-z][a-z0-9+.-]{0,30}:\/\/)([^\s"'<>`]+)/gi
-const HEADER =
-  /\b((?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?[\w-]{0,40}(?:key|token|secret))(\s?:\s?)((?:bearer|basic|digest)\s+)?([^\s"',;]{4,})/gi
-const ASSIGNED = /(?<![\w-])([A-Za-z][\w-]{0,60})=([^\s"',;&]+)/g
+const KIND = '((?:(?:bearer|basic|digest|token|bot|api-?key|key|negotiate)\\s+)?)'
+const HEADER = new RegExp(
+  `\\b((?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?[\\w-]{0,40}(?:key|token|secret))(\\s?:\\s?)${KIND}` +
+    `[^\\s"',;]+(?:;\\s?[^\\s"',;]+)*`,
+  'gi',
+)
+const ASSIGNED = new RegExp(`(?<![\\w-])(-{0,2}[A-Za-z][\\w-]{0,60})( ?= ?)${KIND}([^\\s"',;&]+)`, 'gi')
+/** what stands in JSON that is no longer whole */
+const QUOTED = /("([^"\\]{1,60})"\s?:\s?)"(?:[^"\\]|\\.)+"/g
 const BEARER = /\b(bearer\s+)([\w.~+/=-]{8,})/gi
+const BOT = /\bbot\d+(?::|%3a)[^\s/"'?#]+/gi
 const PRIVATE_KEY = /PRIVATE KEY-----/
 /** parameters of a URL that hold a secret in services people use */
-const PARAMETER = /^(?:key|k|sig|signature|auth|code|hash|sas)$/i
+const PARAMETER = /^(?:key|k|p|pw|sig|signature|auth|code|hash|sas)$/i
 const HEADER_NAME = /^(?:x-|api|proxy-|authorization|set-cookie|cookie)/i
 
 /** A part of a path that is not typed by hand: 16 letters and digits in a row. */
@@ -59,10 +90,12 @@ function maskUrl(address: string): string {
   const path = before.slice(authority.length)
   const at = authority.lastIndexOf('@')
   const host = authority.slice(at + 1)
-  let hook = /hook/i.test(host)
+  let hook = /hook|telegram/i.test(host)
+  let named = false
   const segments = path.split('/').map(segment => {
-    const shown = segment !== '' && (hook || looksMade(segment)) ? MASK : segment
+    const shown = segment !== '' && (hook || named || looksMade(segment)) ? MASK : segment
     hook ||= /hook/i.test(segment)
+    named = segment === 'key' || isSecretName(segment)
     return shown
   })
   const parameters = after.replace(/([?&;#])([^=&;#]{1,100})=([^&;#]*)/g, (all, mark: string, name: string, value) =>
@@ -71,29 +104,50 @@ function maskUrl(address: string): string {
   return `${at < 0 ? '' : `${MASK}@`}${host}${segments.join('/')}${parameters}`
 }
 
+/** `user:password@host` without a scheme; a hash behind the sign is no host. */
+const USER_INFO = /(?<![^\s"'<>`])[^\s"'<>`]+@(?!sha\d+:)/g
+
 /** A text without the secrets in it. */
 export function maskText(text: string): string {
   if (PRIVATE_KEY.test(text)) return MASK
+  const json = /^\s*[[{"]/.test(text) ? orElse(undefined, () => JSON.parse(text) as unknown) : undefined
+  if (json !== undefined) {
+    const shown = orElse(MASK, () => JSON.stringify(masked(json)))
+    return shown === orElse('', () => JSON.stringify(json)) ? text : shown
+  }
   // the usual text holds nothing that could be one
   if (!/[:=]|bearer/i.test(text)) return text
   return text
     .replace(URL, (_, scheme: string, address: string) => scheme + maskUrl(address))
-    .replace(HEADER, (all, name: string, colon: string, kind = '') =>
+    .replace(USER_INFO, word => (/:/.test(word) && !/:\/\/|^mailto:/.test(word) ? `${MASK}@` : word))
+    .replace(HEADER, (all, name: string, colon: string, kind: string) =>
       HEADER_NAME.test(name) ? `${name}${colon}${kind}${MASK}` : all,
     )
-    .replace(ASSIGNED, (all, name: string, value: string) =>
-      isSecretName(name) && !value.startsWith(MASK) ? `${name}=${MASK}` : all,
+    .replace(ASSIGNED, (all, name: string, is: string, kind: string, value: string) =>
+      isSecretName(name) && !value.startsWith(MASK) ? `${name}${is}${kind}${MASK}` : all,
     )
+    .replace(QUOTED, (all, before: string, name: string) => (isSecretName(name) ? `${before}"${MASK}"` : all))
     .replace(BEARER, `$1${MASK}`)
+    .replace(BOT, `bot${MASK}`)
 }
 
-/** A copy of plain data whose texts hold no secrets. */
-export function maskTexts<T>(value: T): T
-export function maskTexts(value: unknown): unknown {
+/** What the schema says of a value: whether it is a secret, and the same of what is in it. */
+export interface Marks {
+  readonly secret: boolean
+  below(name: string | number): Marks | undefined
+}
+
+/** A copy of plain data without secrets. Empty ones stay empty, so that one sees whether something is set. */
+export function masked<T>(value: T, secret?: boolean, marks?: Marks): T
+export function masked(value: unknown, secret = false, marks?: Marks): unknown {
+  if (secret || marks?.secret) return isEmptySecret(value) ? value : MASK
   if (typeof value === 'string') return maskText(value)
-  if (Array.isArray(value)) return value.map(item => maskTexts(item))
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, maskTexts(item)]))
+  const below = (name: string | number, item: unknown): unknown =>
+    masked(item, holdsSecret(value, name), marks?.below(name))
+  return Array.isArray(value)
+    ? value.map((item, k) => below(k, item))
+    : Object.fromEntries(Object.entries(value).map(([name, item]) => [name, below(name, item)]))
 }
 
 /** True for what shows nothing: an empty secret stays visible as that. */

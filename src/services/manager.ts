@@ -11,12 +11,13 @@ import type { CommandForm } from '../lib/command-options'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import { nearest } from '../lib/nearest'
+import { masked } from '../lib/secrets'
 import { SerialQueue } from '../lib/serial-queue'
 import { systemTimers, type Timers } from '../lib/timers'
 import type { ServiceManager as Managed, ServiceSnapshot } from '../node/services'
+import { helpOf, listed, summaries } from './command-help'
 import type { CliHandler, CommandIo, CommandOutcome, DisplayAccess, Service } from './contract'
 import { guarded } from './guarded'
-import { helpOf, listed, masked, summaries } from './masking'
 
 /** How a mounted service is, as every face shows it. */
 export interface ServiceState {

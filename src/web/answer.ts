@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import { asOsError, ERRORS, type ErrorCode, type OsError } from '../lib/errors'
-import { maskText, maskTexts } from '../lib/secrets'
+import { masked, maskText } from '../lib/secrets'
 import type { Asset } from './assets'
 import type { WebLogger } from './context'
 import { SECURITY_HEADERS } from './guard'
@@ -68,7 +68,7 @@ const errorBody = (error: OsError): object => ({
   code: error.code,
   // details never replace the three fixed keys
   ...Object.fromEntries(
-    Object.entries(maskTexts(error.details)).filter(([key]) => !['ok', 'error', 'code'].includes(key)),
+    Object.entries(masked(error.details)).filter(([key]) => !['ok', 'error', 'code'].includes(key)),
   ),
 })
 

@@ -23,9 +23,9 @@ export const configGet: Verb = {
   text: ({ value }) => valueText(value),
 }
 
-/** By the name of the key, or of one inside a value in JSON. */
+/** By the name of the key, or by a word inside a value in JSON. */
 const holdsSecret = (key: string, value: string): boolean =>
-  [...key.split('.'), ...[...value.matchAll(/"([^"]{1,100})"\s*:/g)].map(([, name]) => name!)].some(isSecretName)
+  [...key.split('.'), ...[...value.matchAll(/"([^"]{1,100})"/g)].map(([, name]) => name!)].some(isSecretName)
 
 /** What a write answers; from a running gateway also what counts at its next start only. */
 function changed({ restart, ...value }: Change, via: CommandContext['via'], logger: Logger): Record<string, unknown> {

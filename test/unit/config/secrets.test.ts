@@ -11,8 +11,8 @@ import { assemble } from '../../../src/config/schema'
 import { plain } from '../../../src/display/plain'
 import { fragments } from '../../../src/index'
 import { OsError } from '../../../src/lib/errors'
-import { isSecretName, MASK, maskText } from '../../../src/lib/secrets'
-import { masked } from '../../../src/services/masking'
+import { isSecretName, MASK, masked, maskText } from '../../../src/lib/secrets'
+
 import { PLANTED, planted } from '../../lib/planted'
 
 const made: string[] = []
