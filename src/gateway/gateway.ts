@@ -188,7 +188,7 @@ export class Gateway {
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
       onFact: fact => this.#noted(fact, LOCAL),
     })
-    this.sources = new Sources(this.#links, this.intake, log)
+    this.sources = new Sources(this.#links, this.intake, log, ids => this.latest.drop(ids))
     this.#allowed = allowList(config.config.receiver.allow, logger)
     this.loopback = new LocalUpstream(() => ({
       script: options.script,
@@ -243,7 +243,10 @@ export class Gateway {
       receiver: this.#receiver,
       frames: this.receive.frames,
       local: fact => void (fact.id === this.identity.deviceId && this.sources.remember(fact)),
-      packet: fact => this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers)),
+      packet: (fact, link) => {
+        this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
+        if (link && !link.future) this.latest.note(fact, link)
+      },
     })
     this.#keeper.start()
     // read beside the rest of the start; it rejects for no reason, and status says how it went

@@ -24,10 +24,15 @@ export const latestOf = (fact: Fact, { medium, address }: LinkMetadata): LatestR
   sensors: fact.sensors,
 })
 
-/** Bounded by GROUPS. `latest`: ms after which a kept time is not believed any more, when this machine's own became right (X36). */
+/**
+ * Bounded by GROUPS. A sensor stands in one group of its device: that of its newest fact. `latest`: ms after which a kept time
+ * is not believed any more, when this machine's own became right (X36).
+ */
 export class LatestBoard {
   readonly #latest: () => number
-  readonly #groups = new Map<string, LatestReading>()
+  /** groups by device, the device that was silent longest first */
+  readonly #devices = new Map<string, LatestReading[]>()
+  #size = 0
 
   constructor(latest: () => number = () => Number.POSITIVE_INFINITY) {
     this.#latest = latest
@@ -35,33 +40,80 @@ export class LatestBoard {
 
   note(fact: Fact, link: LinkMetadata): void {
     // own sensors keep their place when the gateway gets its id
-    const source = link.medium === 'local' ? 'local' : String(fact.aid)
-    const key = `${source} ${fact.id} ${fact.sensors.length} ${fact.sensors[0]?.id ?? ''}`
-    const old = this.#groups.get(key)
-    if (old && old.t_raw > fact.tRaw && old.t_raw <= this.#latest()) return
-    this.#groups.delete(key)
-    if (this.#groups.size >= GROUPS)
-      for (const first of this.#groups.keys()) return void this.#replace(first, key, fact, link)
-    this.#put(key, fact, link)
+    const device = `${link.medium === 'local' ? OWN : `${fact.aid} `}${fact.id}`
+    const groups = this.#devices.get(device) ?? []
+    const at = groups.findIndex(({ sensors }) => sameSensors(sensors, fact.sensors))
+    if (at >= 0 && this.#isNewer(groups[at]!, fact)) return
+    let next = groups
+    if (at >= 0) groups[at] = latestOf(fact, link)
+    else next = this.#merged(groups, fact, link)
+    // it is the newest now
+    this.#devices.delete(device)
+    this.#replace(device, groups, next)
+    for (const [oldest, list] of this.#devices) {
+      if (this.#size <= GROUPS) break
+      this.#replace(oldest, list, list.slice(this.#size - GROUPS))
+    }
+  }
+
+  /** Own sensors that are read no more. */
+  drop(ids: readonly string[]): void {
+    if (ids.length === 0) return
+    const gone = new Set(ids)
+    for (const [device, groups] of this.#devices)
+      if (device.startsWith(OWN)) this.#replace(device, groups, without(groups, gone))
   }
 
   /** Sorted by device and first sensor, so that a page does not jump. */
   list(): LatestReading[] {
-    return [...this.#groups.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, reading]) => reading)
+    const all = [...this.#devices].flatMap(([device, groups]) =>
+      groups.map(group => [`${device} ${group.sensors.length} ${group.sensors[0]?.id ?? ''}`, group] as const),
+    )
+    return all.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, reading]) => reading)
   }
 
   /** The newest values of this machine's sensors, by id. */
   own(): Record<string, number | null> {
-    const own = [...this.#groups.values()].filter(({ medium }) => medium === 'local')
+    const own = [...this.#devices].filter(([device]) => device.startsWith(OWN)).flatMap(([, groups]) => groups)
     return Object.fromEntries(own.flatMap(({ sensors }) => sensors.map(({ id, value }) => [id, value])))
   }
 
-  #replace(oldest: string, key: string, fact: Fact, link: LinkMetadata): void {
-    this.#groups.delete(oldest)
-    this.#put(key, fact, link)
+  #isNewer({ t_raw }: LatestReading, fact: Fact): boolean {
+    return t_raw > fact.tRaw && t_raw <= this.#latest()
   }
 
-  #put(key: string, fact: Fact, link: LinkMetadata): void {
-    this.#groups.set(key, latestOf(fact, link))
+  /** The groups with a fact of another set of sensors. */
+  #merged(groups: readonly LatestReading[], fact: Fact, link: LinkMetadata): LatestReading[] {
+    const [newer, older] = [true, false].map(is => groups.filter(group => this.#isNewer(group, fact) === is))
+    const taken = idsOf(newer!.flatMap(({ sensors }) => sensors))
+    const sensors = fact.sensors.filter(({ id }) => !taken.has(id))
+    const rest = [...newer!, ...without(older!, idsOf(sensors))]
+    return sensors.length > 0 || fact.sensors.length === 0 ? [...rest, latestOf({ ...fact, sensors }, link)] : rest
   }
+
+  #replace(device: string, old: readonly LatestReading[], groups: LatestReading[]): void {
+    this.#size += groups.length - old.length
+    if (groups.length > 0) this.#devices.set(device, groups)
+    else this.#devices.delete(device)
+  }
+}
+
+/** no AID is spelled like that */
+const OWN = 'local '
+
+const idsOf = (sensors: readonly { readonly id: string }[]): Set<string> => new Set(sensors.map(({ id }) => id))
+
+/** The groups without these sensors; a group without sensors stays. */
+function without(groups: readonly LatestReading[], gone: ReadonlySet<string>): LatestReading[] {
+  return groups.flatMap(group => {
+    const sensors = group.sensors.filter(({ id }) => !gone.has(id))
+    if (sensors.length === group.sensors.length) return [group]
+    return sensors.length > 0 ? [{ ...group, sensors }] : []
+  })
+}
+
+function sameSensors(a: readonly { readonly id: string }[], b: readonly { readonly id: string }[]): boolean {
+  if (a.length !== b.length) return false
+  for (let k = 0; k < a.length; k++) if (a[k]!.id !== b[k]!.id) return false
+  return true
 }

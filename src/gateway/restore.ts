@@ -2,7 +2,7 @@
 // what the clock records say of older times. It is read back from the log, counted in facts: after a crash the numbers go on
 // in the next range, far behind the last record.
 import type { FlashLog, LogRecord } from '../log'
-import type { Fact } from '../pipeline/fact'
+import type { Fact, LinkMetadata } from '../pipeline/fact'
 import type { Receiver } from '../pipeline/receiver'
 import type { NodeClock } from '../protocol/time'
 import { type KnownFrames, Replay } from './receive/template-recovery'
@@ -20,7 +20,7 @@ interface Memories {
   /** what was read here, oldest first */
   local(fact: Fact): void
   /** a packet of another node that was acknowledged */
-  packet(fact: Fact): void
+  packet(fact: Fact, link: LinkMetadata | undefined): void
 }
 
 interface Stamped extends Pick<LogRecord, 'seq' | 'boot' | 'quality'> {
@@ -70,7 +70,7 @@ export function remember(
       own(fact)
       continue
     }
-    packet(fact)
+    packet(fact, link)
     if (!link?.future) receiver.remember(fact)
     replay?.take(record)
   }

@@ -1,5 +1,5 @@
 // Log lines go to stderr and to a bounded ring in RAM (the faces show it). A storm of the same line is collapsed: the
-// first goes out at once, the repeats are counted and logged once a minute (R7). Nothing here can fail: a broken stderr is
+// first goes out at once, the repeats are counted and written a minute later (R7). Nothing here can fail: a broken stderr is
 // ignored, because a gateway must not die of its log.
 
 import { maskText } from './secrets'
@@ -36,6 +36,14 @@ interface LoggerOptions {
   collapseMs?: number
 }
 
+/** A line, how often it came again since it was written, and what writes that. */
+interface Storm {
+  since: number
+  repeats: number
+  readonly line: LogLine
+  timer?: NodeJS.Timeout
+}
+
 const clockText = (ms: number): string => new Date(ms).toISOString().slice(0, 19) + 'Z'
 
 export function createLogger({
@@ -49,7 +57,7 @@ export function createLogger({
 }: LoggerOptions = {}): Logger {
   let level = first
   const ring: LogLine[] = []
-  const storms = new Map<string, { since: number; repeats: number }>()
+  const storms = new Map<string, Storm>()
   const out = (line: LogLine): void => {
     ring.push(line)
     if (ring.length > ringSize) ring.shift()
@@ -64,14 +72,29 @@ export function createLogger({
     const storm = storms.get(key)
     if (storm && at - storm.since < collapseMs) {
       storm.repeats++
+      storm.timer ??= setTimeout(() => tell(storm), storm.since + collapseMs - at).unref()
       return
     }
     if (storms.size > 200) {
       for (const [k, s] of storms) if (at - s.since >= collapseMs) storms.delete(k)
-      if (storms.size > 200) storms.clear()
+      if (storms.size > 200) {
+        for (const other of storms.values()) tell(other)
+        storms.clear()
+      }
     }
-    storms.set(key, { since: at, repeats: 0 })
-    out({ at, level: lineLevel, scope, text, repeats: storm?.repeats ?? 0 })
+    clearTimeout(storm?.timer)
+    const line = { at, level: lineLevel, scope, text, repeats: storm?.repeats ?? 0 }
+    storms.set(key, { since: at, repeats: 0, line })
+    out(line)
+  }
+  /** The repeats that are not written yet. */
+  const tell = (storm: Storm): void => {
+    clearTimeout(storm.timer)
+    delete storm.timer
+    const { repeats, line } = storm
+    storm.repeats = 0
+    storm.since = now()
+    if (repeats > 0) out({ ...line, at: storm.since, repeats })
   }
   const scoped = (scope: string): Logger => ({
     debug: text => log('debug', scope, text),

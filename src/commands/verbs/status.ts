@@ -160,7 +160,8 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     )
   }
   if (status.forwarding) lines.push(...forwardingLines(status.forwarding, paint))
-  const { refused_plaintext: plain = 0, bad_key: badKey = 0 } = status.received ?? {}
+  const { refused_plaintext = 0, refused_elsewhere = 0, bad_key: badKey = 0 } = status.received ?? {}
+  const plain = refused_plaintext + refused_elsewhere
   if (plain + badKey > 0) lines.push('', paint.warn(`refused: plaintext packets ${plain}, wrong keys ${badKey}`))
   const counts = Object.entries(dropped)
   if (counts.some(([, count]) => count > 0))

@@ -40,10 +40,12 @@ export class SensorIds {
     return clashes
   }
 
-  /** Lets go of the ids of a source that is gone. */
-  release(source: string): void {
-    for (const [id, owner] of this.#owners) if (owner === source) this.#owners.delete(id)
+  /** Lets go of the ids of a source that is gone, and returns them as they were logged. */
+  release(source: string): string[] {
+    const ids = [...this.#owners].filter(([, owner]) => owner === source).map(([id]) => id)
+    for (const id of ids) this.#owners.delete(id)
     this.#renamed.delete(source)
+    return ids
   }
 
   /** The id under which a sensor of a source is logged. */

@@ -47,13 +47,21 @@ export class Sources {
   readonly #intake: Intake
   readonly #running = new Map<string, Running>()
   readonly #ids = new SensorIds()
+  readonly #onGone: (ids: readonly string[]) => void
   readonly #counts: KeptCounts
   /** the sources are made for the first time since the start */
   #first = true
   /** newest logged value of each sensor, until then */
   readonly #last = new Map<string, { readonly unit: string; readonly value: number }>()
 
-  constructor(parts: LinkParts, intake: Intake, log: FlashLog) {
+  /** `onGone`: ids that are read no more */
+  constructor(
+    parts: LinkParts,
+    intake: Intake,
+    log: FlashLog,
+    onGone: (ids: readonly string[]) => void = () => undefined,
+  ) {
+    this.#onGone = onGone
     this.#parts = parts
     this.#intake = intake
     this.#counts = new KeptCounts(log)
@@ -145,7 +153,7 @@ export class Sources {
       left.push((supervisor.get(name)?.thing as Partial<Source> | undefined)?.handOn?.())
       await supervisor.remove(name)
       this.#running.delete(name)
-      this.#ids.release(name)
+      this.#onGone(this.#ids.release(name))
     }
     const kept = new Set(applied.kept)
     for (const [k, entry] of list.entries()) {

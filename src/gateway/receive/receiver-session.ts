@@ -90,6 +90,7 @@ export class ReceiveSession {
       const ts = new ByteReader(packet, tidAt(packet) + 1).u48()
       // one without a time makes no key; its receiver sends it the time
       if (ts !== 0) this.#plain(aid, ts, origin)
+      else this.#server.timeless(aid, origin.address)
     } else if (key) send(origin, this.#server.onSecure(aid, key, origin.address, true, advanced))
     else this.#server.alive(aid, origin.address)
   }

@@ -104,7 +104,9 @@ export class IdQuotas implements IdSource {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #answers: Allowance
+  /** by address; a flood of new addresses takes the place of unproved ones only */
   readonly #accounts = new LruMap<string, Account>(MAX_ACCOUNTS)
+  readonly #proved = new LruMap<string, Account>(MAX_ACCOUNTS)
   readonly #holders = new Map<number, Account>()
   readonly #offers = new Map<string, Offer>()
   readonly #seen = new LruMap<number, Seen>(MAX_SEEN)
@@ -195,13 +197,11 @@ export class IdQuotas implements IdSource {
   }
 
   report(): QuotaReport {
-    let proved = 0
-    for (const account of this.#accounts.values()) if (account.proved) proved++
     const { offered, takenBack } = this.#allocator
     return {
       offered,
       taken_back: takenBack,
-      proved_addresses: proved,
+      proved_addresses: this.#proved.size,
       unproved_ids: this.#unproved,
       ...this.counters,
     }
@@ -209,8 +209,9 @@ export class IdQuotas implements IdSource {
 
   #account(from: string): Account {
     const address = networkOf(from)
-    const known = this.#accounts.get(address)
-    this.#accounts.delete(address)
+    const proved = this.#proved.get(address)
+    const known = proved ?? this.#accounts.get(address)
+    const map = proved ? this.#proved : this.#accounts
     const now = this.#clock.mono()
     const account: Account = known ?? {
       address,
@@ -219,7 +220,7 @@ export class IdQuotas implements IdSource {
       held: 0,
       poolAt: Number.NEGATIVE_INFINITY,
     }
-    this.#accounts.set(address, account)
+    map.set(address, account)
     return account
   }
 
@@ -258,6 +259,9 @@ export class IdQuotas implements IdSource {
   #prove(account: Account): void {
     account.proved = true
     this.#unproved -= account.held
+    // it may have left the map meanwhile
+    this.#accounts.delete(account.address)
+    this.#proved.set(account.address, account)
   }
 
   #offer({ seq }: Asker, { address }: Account, ids: readonly number[], pool: boolean): void {

@@ -74,7 +74,10 @@ interface Source {
   sessionKey: Uint8Array | null
   /** the session's key is confirmed and no other is named */
   settled: boolean
-  /** of a confirmed key: its address as the medium wrote it last, the sender that means, and when that was heard, mono ms */
+  /**
+   * of a confirmed key, else of the device's plaintext: its address as the medium wrote it last, the sender that means, and when
+   * that was heard, mono ms
+   */
   address: string
   home: string
   heardAt: number
@@ -223,14 +226,16 @@ export class SecureServer {
   /**
    * A plaintext data packet was understood; `timestampRaw` is its TS field as it is on the wire. The answer, if one is
    * due: SECURE_DICT_READY naming this packet, at most every 10 s, AID and address; TIME_RESPONSE for a packet without a time.
-   * None while another address has the confirmed key (X37).
+   * None while another address has the confirmed key, or none has and the device's plaintext came from elsewhere: who confirms
+   * a key is believed alone from then on (X36, X37).
    */
   onPlaintext(aid: number, timestampRaw: number, serverStamped: boolean, addr: unknown): Uint8Array | null {
     if (serverStamped) return buildTimeResponse(0, Math.floor(this.#serverTime()))
-    if (timestampRaw <= this.sessions.timeSyncThreshold) return null
     const now = this.#clock.mono()
     const source = this.#source(aid, this.sessions.peekKey(aid))
-    if (!this.#mayRekey(source, aid, addr, now)) return null
+    const home = this.#atHome(source, aid, addr, now)
+    if (timestampRaw <= this.sessions.timeSyncThreshold) return null
+    if (!home) return this.#refuseKey(source, aid, addr, now)
     if (!due(source.named, addr, now, READY_INTERVAL_MS)) return null
     this.counters.named++
     if (source.sessionKey === null) {
@@ -239,6 +244,11 @@ export class SecureServer {
     } else this.#remember(source, aid, timestampRaw, senderOf(addressText(addr) ?? ''))
     rebuild(source)
     return buildSecureDictReady(aid, timestampRaw)
+  }
+
+  /** A plaintext data packet without a time was understood: it makes no key, and says where the device is. */
+  timeless(aid: number, addr: unknown): void {
+    this.#atHome(this.#source(aid, this.sessions.peekKey(aid)), aid, addr, this.#clock.mono())
   }
 
   /**
@@ -285,16 +295,25 @@ export class SecureServer {
     source.heardAt = now
   }
 
-  #mayRekey(source: Source, aid: number, addr: unknown, now: number): boolean {
-    if (this.sessions.confirmedPeer(aid) === null) return true
+  /** Whether a key may be confirmed from there: the device is heard there, or nowhere for long (X37). */
+  #atHome(source: Source, aid: number, addr: unknown, now: number): boolean {
+    const confirmed = this.sessions.confirmedPeer(aid) !== null
+    if (!confirmed && this.requireSecure) return true
     const address = addressText(addr) ?? ''
-    if (source.home === senderOf(address) || now - source.heardAt >= this.#rekeyAfterMs) return true
+    const known = source.address === address || source.home === senderOf(address)
+    const limitMs = confirmed ? this.#rekeyAfterMs : 1000 * this.sessions.expireSeconds
+    if (!known && source.home !== '' && now - source.heardAt < limitMs) return false
+    if (!confirmed) this.#settle(source, addr, now)
+    return true
+  }
+
+  #refuseKey(source: Source, aid: number, addr: unknown, now: number): null {
     this.counters.rekeyRefused++
     if (now - source.warnedAt >= WARN_INTERVAL_MS) {
       source.warnedAt = now
-      this.#onRekey('refused', aid, address)
+      this.#onRekey('refused', aid, addressText(addr) ?? '')
     }
-    return false
+    return null
   }
 
   #remember(source: Source, aid: number, timestamp: number, from: string): void {

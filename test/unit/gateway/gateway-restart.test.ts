@@ -139,6 +139,20 @@ test('a server forwards to nobody: its status tells of no upstream, and of nothi
   await gateway.stop()
 })
 
+test('the newest values of other devices, and their alarms, are shown after a restart', async t => {
+  const start = machine(t)
+  const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })
+  const alarm: Fact = { ...fact(1, 361.5), sensors: [{ id: 'a', status: 'ALARM', unit: 'K', value: 361.5 }] }
+  const before = await start(T0)
+  before.hear(delivery(1, sender.encode(alarm).bytes))
+  const shown = before.gateway.latestReadings()
+  assert.equal(shown[0]!.sensors[0]!.status, 'ALARM')
+  await before.gateway.stop()
+  const { gateway } = await start(T0 + 1000)
+  assert.deepEqual(gateway.latestReadings(), shown)
+  assert.equal(gateway.status().attention?.length, 1)
+})
+
 test('after a clean stop the templates of a run are there again', async t => {
   const start = machine(t)
   const sender = new UplinkEncoder({ aid: 9, units, acknowledged: true })

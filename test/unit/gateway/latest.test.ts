@@ -37,6 +37,30 @@ test('an older fact does not replace a newer one, and the board is bounded', () 
   assert.equal(board.list().length, 512)
 })
 
+test('a sensor stands once, with its newest fact, however the set of sensors changes; a removed source leaves nothing', () => {
+  const board = new LatestBoard()
+  const of = (tRaw: number, ids: string, status = 'OK'): Fact => ({
+    ...fact(8, tRaw, 1),
+    sensors: [...ids].map(id => ({ id, status, unit: 'K', value: tRaw })),
+  })
+  const shown = () => board.list().map(({ sensors }) => sensors.map(({ id, value }) => `${id}${value}`).join(' '))
+  board.note(of(1, 'PQ', 'ALARM'), { medium: 'UDP' })
+  board.note(of(2, 'PQR'), { medium: 'UDP' })
+  assert.deepEqual(shown(), ['P2 Q2 R2'], 'more of them')
+  board.note(of(3, 'P'), { medium: 'UDP' })
+  assert.deepEqual(shown(), ['P3', 'Q2 R2'], 'less')
+  board.note(of(2, 'PS'), { medium: 'UDP' })
+  assert.deepEqual(shown(), ['P3', 'S2', 'Q2 R2'], 'late')
+  board.note(of(4, 'PQRS'), { medium: 'UDP' })
+  board.note({ ...of(4, 'P'), aid: 9 }, { medium: 'UDP' })
+  assert.deepEqual(shown(), ['P4 Q4 R4 S4', 'P4'], 'another device has its own')
+  board.note(of(5, 'PQ'), { medium: 'local' })
+  board.note(of(5, 'R'), { medium: 'local' })
+  board.drop(['P', 'R'])
+  assert.deepEqual(shown(), ['P4 Q4 R4 S4', 'P4', 'Q5'])
+  assert.deepEqual(board.own(), { Q: 5 })
+})
+
 test('a time far ahead that was taken before this machine knew its own leaves with the next value', () => {
   let latest = Number.POSITIVE_INFINITY
   const board = new LatestBoard(() => latest)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
 import { createLogger } from '../../../src/lib/logger'
 
 test('R7: equal lines within a minute are one line with a count; the ring in RAM is bounded', () => {
@@ -18,4 +18,30 @@ test('R7: equal lines within a minute are one line with a count; the ring in RAM
     ['b', 'c', 'd'],
   )
   assert.equal(lines.length, 6)
+})
+
+test('R7: repeats are written a minute after their line, whether or not it comes again', () => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+  try {
+    const lines: string[] = []
+    const logger = createLogger({ write: line => lines.push(line.slice(11)) }).child('up')
+    for (const text of ['up', 'down', 'up']) {
+      logger.info(text)
+      mock.timers.tick(10_000)
+    }
+    assert.deepEqual(lines, ['00:00:00Z INFO  up: up\n', '00:00:10Z INFO  up: down\n'])
+    mock.timers.tick(29_999)
+    assert.equal(lines.length, 2)
+    mock.timers.tick(1)
+    assert.equal(lines[2], '00:01:00Z INFO  up: up (1 more like this)\n')
+    mock.timers.tick(600_000)
+    assert.equal(lines.length, 3)
+    // what makes room writes what it forgets
+    logger.info('up')
+    logger.info('up')
+    for (let k = 0; k < 300; k++) logger.info(`line ${k}`)
+    assert.equal(lines.filter(line => line.endsWith('up: up (1 more like this)\n')).length, 2)
+  } finally {
+    mock.timers.reset()
+  }
 })

@@ -348,6 +348,9 @@ test('a sensor id that two sources have: the later one is logged under its name,
   await gw.reload()
   await until('it is read again', () => gw.intake.counters.readings >= 3)
   assert.deepEqual([ids().sort(), warned()], [['b_s', 's'], 1])
+  write(with_([{ name: 'a', type: 'fake', match: 'x' }]))
+  await gw.reload()
+  assert.deepEqual(ids(), ['s'], 'a source that is gone shows no readings')
 })
 
 test('readings of an unknown unit: status names source, unit and count, and the others go on', async t => {

@@ -120,6 +120,26 @@ test('what all strangers together have taken costs a proved address nothing', ()
   assert.equal((pool(256, '10.0.0.1:5') as number[]).length, 256)
 })
 
+test('a flood of addresses takes nothing from a proved one, and one that it drove out is proved by its next packet', () => {
+  const { clock, quotas, id, pool } = server()
+  const flood = (): void => {
+    for (let k = 0; k < 70_000; k++) quotas.mayAnswer(`11.${k >> 16}.${(k >> 8) & 255}.${k & 255}:5`, 10)
+  }
+  const own = id({ device_id: 'early' }, '10.0.0.1:5') as number
+  const late = id({ device_id: 'late' }, '10.0.0.2:5') as number
+  assert.ok(quotas.touch(own, '10.0.0.1:5'))
+  flood()
+  assert.equal(quotas.report().proved_addresses, 1)
+  assert.ok(quotas.touch(late, '10.0.0.2:5'))
+  assert.equal(quotas.report().proved_addresses, 2)
+  flood()
+  for (const from of ['10.0.0.1:5', '10.0.0.2:5'])
+    for (let k = 0; k < 3; k++) {
+      clock.advance(1000)
+      assert.equal((pool(100, from) as number[]).length, 100, 'no pause between pools, more than 64 ids')
+    }
+})
+
 test('proved addresses together leave memory: no pool beyond the half of it, no second id beyond three quarters, a first one always', () => {
   const { id, pool, quotas, allocator } = server({ maxBytes: 200_000 })
   const at = (n: number): string => `10.0.${n >> 8}.${n & 255}:5`

@@ -60,6 +60,44 @@ describe('off-path packets change nothing', () => {
   })
 
   const STRANGER = '6.6.6.6:6'
+
+  test('where a device is heard in plaintext, no other address gets a key: a confirmed one would shut the device out', () => {
+    const HOME = '10.0.0.5:1'
+    for (const [what, heard] of [
+      ['a time in ms', (server: SecureServer) => server.onPlaintext(5, T, false, HOME)],
+      ['a time in seconds', (server: SecureServer) => server.onPlaintext(5, T / 1000, false, HOME)],
+      ['no time', (server: SecureServer) => server.timeless(5, HOME)],
+    ] as const) {
+      const clock = new ManualClock(T)
+      const sessions = new SecureSessions({ expireSeconds: 3600, mono: () => clock.mono() })
+      const events: string[] = []
+      const server = new SecureServer({
+        clock,
+        sessions,
+        onRekey: (event, aid, from) => events.push(`${event} ${aid} ${from}`),
+      })
+      heard(server)
+      assert.equal(server.onPlaintext(5, T + 1, false, STRANGER), null, what)
+      assert.equal(
+        server.keys(5).some(key => hex(key) === hex(deriveSessionKey(5, T + 1))),
+        false,
+        what,
+      )
+      assert.deepEqual(events, [`refused 5 ${STRANGER}`], what)
+      clock.advance(3_599_000)
+      heard(server)
+      clock.advance(3_599_000)
+      assert.equal(server.onPlaintext(5, T + 2, false, STRANGER), null, what)
+      assert.ok(server.onPlaintext(5, T + 3, false, '10.0.0.5:9'), 'another port of the device')
+      clock.advance(3_600_000)
+      assert.ok(server.onPlaintext(5, T + 4, false, STRANGER), 'silent for as long as a session lives: it moved')
+    }
+    // with require_secure plaintext is not taken, so there is nothing to shut out
+    const strict = new SecureServer({ clock: new ManualClock(T), requireSecure: true })
+    assert.ok(strict.onPlaintext(5, T, false, HOME))
+    assert.ok(strict.onPlaintext(5, T + 1, false, STRANGER))
+  })
+
   /** A pair with a confirmed session, and the events of its server. */
   const confirmed = (requireSecure = false, expireSeconds = 86_400) => {
     const pair = new Pair()
