@@ -87,8 +87,10 @@ export class LatestBoard {
     const [newer, older] = [true, false].map(is => groups.filter(group => this.#isNewer(group, fact) === is))
     const taken = idsOf(newer!.flatMap(({ sensors }) => sensors))
     const sensors = fact.sensors.filter(({ id }) => !taken.has(id))
-    const rest = [...newer!, ...without(older!, idsOf(sensors))]
-    return sensors.length > 0 || fact.sensors.length === 0 ? [...rest, latestOf({ ...fact, sensors }, link)] : rest
+    const remaining = [...newer!, ...without(older!, idsOf(sensors))]
+    return sensors.length > 0 || fact.sensors.length === 0
+      ? [...remaining, latestOf({ ...fact, sensors }, link)]
+      : remaining
   }
 
   #replace(device: string, old: readonly LatestReading[], groups: LatestReading[]): void {
