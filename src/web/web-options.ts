@@ -40,8 +40,8 @@ export function optionSchema(config: WebConfig, onlyWritable: boolean, now: numb
     if (onlyWritable && !writable) continue
     const id = categoryOf(row.key)
     const fields = categories.get(id) ?? []
-    const about = row.type === 'list' ? aboutOf(config, row.key) : ''
-    fields.push(field(row, stored(config, row.key), writable, about))
+    const parts = row.type === 'list' ? partsOf(config, row.key) : []
+    fields.push(field(row, stored(config, row.key), writable, parts))
     categories.set(id, fields)
   }
   return {
@@ -51,16 +51,14 @@ export function optionSchema(config: WebConfig, onlyWritable: boolean, now: numb
   }
 }
 
-/** What the parts of a list's elements are called and mean, each word once, so that a list is found by them. */
-function aboutOf(config: WebConfig, list: string): string {
-  const parts = config.rows().filter(({ key }) => key.startsWith(`${list}[]`))
-  const words = parts.flatMap(({ key, help, allowed }) =>
-    `${key.slice(list.length + 3)} ${help} ${allowed}`.toLowerCase().split(/[^\p{L}\p{N}_]+/u),
-  )
-  return [...new Set(words)].filter(word => word.length > 2).join(' ')
-}
+/** What the parts of a list's elements are called and mean, so that the list is found by them. */
+const partsOf = (config: WebConfig, list: string): object[] =>
+  config
+    .rows()
+    .filter(({ key }) => key.startsWith(`${list}[]`))
+    .map(({ key, help, allowed }) => ({ key: key.slice(list.length + 3), help, allowed }))
 
-function field(row: SchemaRow, value: unknown, writable: boolean, about: string): object {
+function field(row: SchemaRow, value: unknown, writable: boolean, parts: readonly object[]): object {
   const { key, help, allowed, restart, secret, min, max, choices, unbuilt } = row
   return {
     key,
@@ -76,7 +74,7 @@ function field(row: SchemaRow, value: unknown, writable: boolean, about: string)
     help,
     restart,
     secret,
-    ...(about !== '' && { about }),
+    ...(parts.length > 0 && { parts }),
     ...(min !== undefined && { min }),
     ...(max !== undefined && { max }),
   }

@@ -121,6 +121,11 @@ test('settings are found, checked while typing, saved together, and what needs a
   const auth = page.locator('[id="option-web_user.auth_enabled"]')
   await auth.waitFor()
   assert.ok(await auth.isDisabled())
+  // a type of source leads to the list it is written in, and to the key there
+  await page.getByLabel('Find a setting').fill('bme280')
+  await page.getByLabel('gateway.sources', { exact: true }).waitFor()
+  await page.getByText(/^type driver: .*bme280/).waitFor()
+  assert.equal(await page.locator('.option').count(), 1)
   await page.getByLabel('Find a setting').fill('no such setting')
   await page.getByText('No settings match').waitFor()
   await page.getByLabel('Find a setting').fill('')

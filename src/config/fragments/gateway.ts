@@ -5,10 +5,16 @@ import { anything, choice, flag, int, list, maybe, maybeInt, name, num, optional
 /** the files of board/ */
 export const BOARD_NAMES = ['auto', 'rpi-zero-2-w', 'rpi-3', 'rpi-4', 'cm4', 'rpi-5', 'generic'] as const
 
+/** the built-in source types and media: what a form and a search offer; plugins may bring others */
+export const SOURCE_TYPES =
+  'cpu, memory, disk, network, uptime, thermal, hwmon, iio, gpio, bme280, sht3x, ads1115, ina219, ds3231, w1, can, line, ' +
+  'nmea, modbus_rtu, modbus_tcp, bthome, ibeacon, eddystone, ruuvi'
+export const MEDIUM_NAMES = 'UDP, TCP, QUIC, MQTT, UART, RS485, CAN, LoRa, Bluetooth, IWIP, UIP'
+
 const atStart = { restart: true }
 const link = {
   name: name('name shown in status; every link has its own'),
-  medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'medium that carries the packets' })),
+  medium: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `medium that carries the packets: ${MEDIUM_NAMES}` })),
   host: optionalText('address of the peer'),
   port: maybe(
     v.union([v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)), v.string()]),
@@ -18,7 +24,7 @@ const link = {
 
 const source = v.looseObject({
   name: name('name of the group of sensors'),
-  type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: 'driver, for example host' })),
+  type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `driver: ${SOURCE_TYPES}` })),
   match: anything('which sensors of the driver; the driver says what it understands'),
   interval_ms: maybeInt(
     'ms between two readings; can and gpio: from 10, w1: from 1000, the others: from 100; left out: what suits the type',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { timeLabels, timeSpace, timeSteps, valueLabels } from '../../../src/web/page/lib/axis'
-import { afterSaving, fits, shownValue, typedValue } from '../../../src/web/page/lib/edits'
+import { afterSaving, fits, partsWith, shownValue, typedValue } from '../../../src/web/page/lib/edits'
 import { EventParser } from '../../../src/web/page/lib/eventparser'
 import { parseHex, parts, toHex } from '../../../src/web/page/lib/hex'
 import { History } from '../../../src/web/page/lib/history'
@@ -31,11 +31,24 @@ test('a setting is found by its names, its help and what the elements of its lis
     key: 'gateway.sources',
     label: 'Sources',
     description: 'what is read',
-    about: 'bme280 address interval_ms',
+    type: 'json',
+    value: [{ name: 'boiler', type: 'w1' }],
+    parts: [
+      { key: 'type', help: 'driver: bme280, modbus_tcp', allowed: 'a text' },
+      { key: 'interval_ms', help: 'ms between two readings' },
+    ],
   } as unknown as OptionField
   const found = (text: string): boolean => fits(field, text.split(' '))
-  for (const text of ['sources', 'bme280', 'gateway sources', 'read bme280']) assert.ok(found(text), text)
-  assert.equal(found('sources mqtt'), false)
+  for (const text of ['sources', 'bme280', 'gateway.sources', 'read bme', 'modbus_tcp', 'interval', 'boiler', 'w1'])
+    assert.ok(found(text), text)
+  // words, and beginnings of words
+  for (const text of ['sources mqtt', 'ources', 'me280', 'readings two'])
+    assert.equal(found(text), text === 'readings two')
+  assert.equal(fits({ ...field, key: 'RESOURCES.x', label: 'X' }, ['sources']), false)
+  const parts = (text: string): string[] => partsWith(field, text.split(' ')).map(({ key }) => key)
+  assert.deepEqual(parts('gateway bme280'), ['type'])
+  assert.deepEqual(parts('readings modbus_tcp'), ['type', 'interval_ms'])
+  assert.deepEqual(partsWith(field, []), [])
 })
 
 /** a FULL packet of AID 52 with two readings, as the CLI sent it */

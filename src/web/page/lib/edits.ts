@@ -1,6 +1,6 @@
 // What stands in a field of the settings → the value the gateway gets, checked here so that a typing mistake shows at once.
 // The gateway checks again.
-import type { OptionField } from './types'
+import type { OptionField, OptionPart } from './types'
 
 type Typed = { readonly value: unknown } | { readonly error: string }
 
@@ -25,12 +25,32 @@ export function afterSaving(
   return { edits: Object.fromEntries(kept), errors, others }
 }
 
-/** A field has all the words, in its names or in what it and the parts of its list say of themselves. */
+/** Words one after the other: `gateway.log.max_bytes` is found as typed, and `sources` is no part of RESOURCES. */
+const wordsOf = (text: string): string =>
+  ` ${text
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter(Boolean)
+    .join(' ')}`
+
+const says = (texts: readonly unknown[], words: readonly string[]): boolean => {
+  const text = wordsOf(texts.join(' '))
+  return words.every(word => text.includes(wordsOf(word)))
+}
+
+/** The parts of a list's elements that have one of the words: what to write in the list. */
+export const partsWith = (
+  { parts = [] }: Pick<OptionField, 'parts'>,
+  words: readonly string[],
+): readonly OptionPart[] =>
+  parts.filter(({ key, help, allowed }) => words.some(word => says([key, help, allowed], [word])))
+
+/** A field has all the words, or beginnings of them: in its names, in what it and the parts of its list say, or in a list itself. */
 export function fits(field: OptionField, words: readonly string[]): boolean {
-  const { key, label, help = '', description, allowed = '', about = '' } = field
-  const text =
-    `${key} ${label} ${key.replaceAll(/[._]/g, ' ')} ${help} ${description} ${allowed} ${about}`.toLowerCase()
-  return words.every(word => text.includes(word))
+  const { key, label, help, description, allowed, parts = [], type } = field
+  const list = type === 'json' ? shownValue(field) : ''
+  const below = parts.flatMap(part => [part.key, part.help, part.allowed])
+  return says([key, label, help, description, allowed, list, ...below], words)
 }
 
 /** A value as it stands in its field. */

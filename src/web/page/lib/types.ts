@@ -139,23 +139,27 @@ export interface Plugin {
   error?: string
 }
 
-export interface OptionField {
+/** What can be searched by words. */
+export interface OptionPart {
   key: string
+  help?: string
+  allowed?: string
+}
+
+export interface OptionField extends OptionPart {
   label: string
   description: string
   type: string
   value: unknown
   writable: boolean
   choices: readonly unknown[] | null
-  allowed?: string
   /** lists: what the parts of an element are called and mean, to be found by */
-  about?: string
+  parts?: readonly OptionPart[]
   /** choices that this build does not have */
   unbuilt?: readonly string[]
   restart?: boolean
   min?: number
   max?: number
-  help?: string
   secret?: boolean
 }
 

@@ -1,6 +1,6 @@
 // One setting of the schema as a form field: its input by type, its help, what it needs, and what is wrong with it.
 import type { TargetedInputEvent } from 'preact'
-import { shownValue } from '../lib/edits'
+import { partsWith, shownValue } from '../lib/edits'
 import type { OptionField } from '../lib/types'
 import { Chip, Switch } from './parts'
 
@@ -10,6 +10,8 @@ interface Props {
   edit: string | undefined
   error: string | undefined
   disabled: boolean
+  /** what was searched for */
+  words: readonly string[]
   onEdit(text: string | undefined): void
 }
 
@@ -73,7 +75,7 @@ function Input({ field, edit, error, disabled, onEdit }: Props) {
 }
 
 export function Field(props: Props) {
-  const { field, edit, error } = props
+  const { field, edit, error, words } = props
   const { key, help, description, restart, writable } = field
   const about = [help || description, range(field)].filter(Boolean).join(' · ')
   return (
@@ -89,6 +91,11 @@ export function Field(props: Props) {
       <p class="quiet small" id={`help-${key}`}>
         {about}
       </p>
+      {partsWith(field, words).map(part => (
+        <p key={part.key} class="quiet small">
+          <span class="mono">{part.key}</span> {part.help} ({part.allowed})
+        </p>
+      ))}
       {error !== undefined && (
         <p class="error" role="alert">
           {error}

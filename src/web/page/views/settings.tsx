@@ -30,21 +30,21 @@ type Texts = Readonly<Record<string, string>>
 function Category({
   category,
   fields,
-  open,
+  words,
   edits,
   errors,
   onEdit,
 }: {
   category: OptionCategory
   fields: readonly OptionField[]
-  open: boolean
+  words: readonly string[]
   edits: Texts
   errors: Texts
   onEdit(key: string, text: string | undefined): void
 }) {
   const changed = fields.filter(({ key }) => edits[key] !== undefined).length
   return (
-    <details class="card category" open={open || changed > 0}>
+    <details class="card category" open={words.length > 0 || changed > 0}>
       <summary>
         <h2>{category.title}</h2>
         <span class="quiet small mono break">{category.id}</span>
@@ -61,6 +61,7 @@ function Category({
             edit={edits[field.key]}
             error={errors[field.key]}
             disabled={!field.writable || !may('admin')}
+            words={words}
             onEdit={text => onEdit(field.key, text)}
           />
         ))}
@@ -158,7 +159,7 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
           key={category.id}
           category={category}
           fields={fields}
-          open={words.length > 0}
+          words={words}
           edits={edits}
           errors={errors}
           onEdit={edit}
