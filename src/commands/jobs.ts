@@ -239,7 +239,7 @@ export class JobRunner {
 
   #write(entry: Entry, stream: 'stdout' | 'stderr', said: string): void {
     if (isOver(entry.job)) return
-    const text = maskText(said)
+    const text = entry.plan.verb?.printsSecret ? said : maskText(said)
     const room = this.#limits.outputChars - entry.job[stream].length
     entry.job = { ...entry.job, [stream]: entry.job[stream] + text.slice(0, Math.max(0, room)) }
     if (text.length <= room) return

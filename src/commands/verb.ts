@@ -48,6 +48,8 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   readonly where: 'gateway' | 'local' | 'either'
   /** true: works on files alone only with the data directory's lock */
   readonly changes?: boolean | ((options: OptionValues) => boolean)
+  /** true: prints a secret that it made, which cannot be shown again */
+  readonly printsSecret?: boolean
   /** true: changes the program itself too, which belongs to root */
   readonly installs?: boolean | ((options: OptionValues) => boolean)
   /** true: starts a gateway, which takes the lock itself */

@@ -10,6 +10,7 @@ export const token: Verb = {
   options: { new: { type: 'boolean', help: 'create one; the old one becomes invalid' } },
   where: 'either',
   changes: true,
+  printsSecret: true,
   async run(context, options) {
     if (!options.new) {
       throw new OsError('USAGE', 'tokens are stored as hashes and cannot be shown', {

@@ -95,3 +95,13 @@ test('all of it comes back masked and changes nothing; harmless settings are sho
   assert.deepEqual(store.get(KEY), relay)
   assert.deepEqual((await send('GET', '/api/config?key=RESOURCES.service_plugins.plain')).json.value, HARMLESS)
 })
+
+test('a new token is shown to the admin who made it, as text and as JSON', async t => {
+  const w = await world(t)
+  for (const command of ['token --new', 'token --new --json']) {
+    const { json, text } = await w.send('POST', '/api/oscli/execute', { command })
+    assert.equal(json.exit_code, 0, text)
+    assert.doesNotMatch(text, /\*{8}/)
+    assert.match(String(json.stdout), /token=[\w-]{8,}/)
+  }
+})
