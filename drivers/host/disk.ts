@@ -31,23 +31,30 @@ export const diskPaths = (dataDir?: string, paths: readonly string[] = []): Disk
   ...paths.filter(path => path !== '/').map(path => ({ path, label: safeName(path) })),
 ]
 
+const sensorsAt = ({ path, label }: DiskPath): DiskSensor[] => [
+  { id: `disk_${label}_free`, unit: 'By', path, value: s => s.availableBytes },
+  { id: `disk_${label}_used`, unit: '%', path, value: usedPercent },
+]
+
 export class DiskProbe implements Probe<DiskSensor> {
   constructor(
     readonly env: HostEnvironment,
     readonly paths: readonly DiskPath[],
   ) {}
 
+  /** not those of the data directory: as a rule it is on the file system of the root and has none */
+  get known(): readonly HostSensor[] {
+    return this.paths.filter(({ label }) => label !== 'data').flatMap(sensorsAt)
+  }
+
   async scan(): Promise<DiskSensor[]> {
     const seen = new Set<number>()
     const sensors: DiskSensor[] = []
-    for (const { path, label } of this.paths) {
-      const space = await this.#space(path)
+    for (const place of this.paths) {
+      const space = await this.#space(place.path)
       if (!space || seen.has(space.device)) continue
       seen.add(space.device)
-      sensors.push(
-        { id: `disk_${label}_free`, unit: 'By', path, value: s => s.availableBytes },
-        { id: `disk_${label}_used`, unit: '%', path, value: usedPercent },
-      )
+      sensors.push(...sensorsAt(place))
     }
     if (sensors.length === 0)
       throw new OsError('NOT_FOUND', `no file system at ${this.paths.map(p => p.path).join(', ')}`)

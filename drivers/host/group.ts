@@ -3,7 +3,7 @@
 // sensor (its place stays, status ERROR, no value), every sensor because its files are gone (LINK_DOWN: reopened, which
 // finds what is there now).
 import { OsError } from '../../src/lib/errors'
-import type { Source, SourceReading } from '../../src/links/contracts'
+import type { Sensor, Source, SourceReading } from '../../src/links/contracts'
 import { safeNames } from '../../src/links/names'
 import { matcher } from '../kit/match'
 
@@ -16,6 +16,8 @@ export interface HostSensor {
 
 /** Where a group's numbers come from. */
 export interface Probe<S extends HostSensor = HostSensor> {
+  /** what every machine has, before it is scanned */
+  readonly known?: readonly HostSensor[]
   /** Every sensor there is, in a fixed order. Throws NOT_FOUND with a reason when there is none. */
   scan(): Promise<readonly S[]>
   /** A value, or null for a failed sensor, for each of `sensors`. Throws when the whole group is gone. */
@@ -62,6 +64,11 @@ export class HostGroup<S extends HostSensor> implements Source {
       })
     this.#sensors = chosen.map(({ sensor }) => sensor)
     this.#ids = chosen.map(({ id }) => id)
+  }
+
+  get sensors(): readonly Sensor[] {
+    const known = this.#probe.known ?? []
+    return known.filter(({ id }) => this.#matches(id)).map(({ id, unit }) => ({ id, unit, fixed: true }))
   }
 
   close(): Promise<void> {

@@ -30,14 +30,17 @@ type Values = ReadonlyMap<string, number | null | undefined>
 
 /** `cpu_busy`, `load_1m`, `load_5m`, `load_15m`. */
 export class CpuProbe implements Probe {
+  readonly known = [
+    { id: 'cpu_busy', unit: '%' },
+    ...['load_1m', 'load_5m', 'load_15m'].map(id => ({ id, unit: '{1}' })),
+  ]
   #before: CpuTicks | null = null
   constructor(readonly env: HostEnvironment) {}
 
   async scan(): Promise<HostSensor[]> {
     this.#before = parseCpu(procText(this.env, 'stat'))
     if (!this.#before) throw new OsError('NOT_FOUND', 'no cpu line in /proc/stat on this machine')
-    const loads = ['load_1m', 'load_5m', 'load_15m'].map(id => ({ id, unit: '{1}' }))
-    return [{ id: 'cpu_busy', unit: '%' }, ...loads]
+    return this.known
   }
 
   async sample(sensors: readonly HostSensor[]): Promise<(number | null)[]> {
@@ -61,17 +64,17 @@ export class CpuProbe implements Probe {
 
 /** `mem_total`, `mem_available` (bytes), `mem_used` (per cent), and `swap_used` where there is swap. */
 export class MemoryProbe implements Probe {
+  readonly known = [
+    { id: 'mem_total', unit: 'By' },
+    { id: 'mem_available', unit: 'By' },
+    { id: 'mem_used', unit: '%' },
+  ]
   constructor(readonly env: HostEnvironment) {}
 
   async scan(): Promise<HostSensor[]> {
     const memory = parseMemory(procText(this.env, 'meminfo'))
     if (!memory) throw new OsError('NOT_FOUND', 'no MemTotal in /proc/meminfo on this machine')
-    const sensors = [
-      { id: 'mem_total', unit: 'By' },
-      { id: 'mem_available', unit: 'By' },
-      { id: 'mem_used', unit: '%' },
-    ]
-    return memory.swapTotal > 0 ? [...sensors, { id: 'swap_used', unit: '%' }] : sensors
+    return memory.swapTotal > 0 ? [...this.known, { id: 'swap_used', unit: '%' }] : this.known
   }
 
   async sample(sensors: readonly HostSensor[]): Promise<(number | null)[]> {
@@ -92,11 +95,12 @@ export class MemoryProbe implements Probe {
 
 /** `uptime` in seconds. */
 export class UptimeProbe implements Probe {
+  readonly known = [{ id: 'uptime', unit: 's' }]
   constructor(readonly env: HostEnvironment) {}
 
   async scan(): Promise<HostSensor[]> {
     procText(this.env, 'uptime')
-    return [{ id: 'uptime', unit: 's' }]
+    return this.known
   }
 
   async sample(): Promise<(number | null)[]> {

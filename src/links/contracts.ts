@@ -145,6 +145,8 @@ export interface Sensor {
   readonly id: string
   /** UCUM */
   readonly unit: string
+  /** no option of its source gives it another id */
+  readonly fixed?: boolean
 }
 
 /** One sensor of readRaw(). */

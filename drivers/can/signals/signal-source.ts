@@ -11,12 +11,14 @@ import type {
   LinkCounters,
   OpenableEvents,
   RawReading,
+  Sensor,
   Source,
   SourceDriver,
   SourceReading,
 } from '../../../src/links/contracts'
 import { checkOptions } from '../../../src/links/driver-options'
 import { LatestSource } from '../../kit/latest-source'
+import { matcher } from '../../kit/match'
 import { CanBus } from '../bus'
 import { parseDbcInSlices } from './dbc'
 import { CanFeed, type CanPorts, type FrameCounts, kernelPorts } from './feed'
@@ -59,6 +61,15 @@ export class CanSource implements Source {
     this.#context = context
     this.#parts = { files, ports, timers }
     this.#bus = new CanBus(options.interface, timers, ports)
+  }
+
+  /** those that the options name; the others are in the DBC file */
+  get sensors(): readonly Sensor[] {
+    const { channels, match = null } = this.#options
+    const chosen = match === null ? [() => true] : [match].flat().map(matcher)
+    return Object.entries(channels).flatMap(([key, { id, unit = '1' }]) =>
+      id !== undefined && chosen.some(matches => matches(key)) ? [{ id, unit }] : [],
+    )
   }
 
   /** `detail` holds what CanBus and CanFeed count. */

@@ -118,11 +118,13 @@ async function refuseClashes(now: Config, next: Config, registry: Registry, cont
   const old = new Set((await clashesOf(before!, registry, context)).map(({ source, id }) => `${source} ${id}`))
   const clash = (await clashesOf(after!, registry, context)).find(({ source, id }) => !old.has(`${source} ${id}`))
   if (!clash) return
-  const { source, id, owner, proposed } = clash
+  const { source, id, owner, proposed, fixed } = clash
   const key = `gateway.sources.${after!.findIndex(({ name }) => name === source)}`
   throw new OsError('CONFIG_INVALID', `${key} (${source}): the sensor id ${id} belongs to ${owner} already`, {
     details: { key, proposed },
-    hint: `give this sensor the id ${proposed}`,
+    hint: fixed
+      ? `choose other sensors with match, or leave out this source; a gateway that has both logs it as ${proposed}`
+      : `give this sensor the id ${proposed}`,
   })
 }
 
@@ -179,10 +181,10 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
       }
     }
   const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]
-  for (const { source, id, owner, proposed } of await clashesOf(sources, registry, LOOKING))
+  for (const { source, id, owner, proposed, fixed } of await clashesOf(sources, registry, LOOKING))
     found.push({
       ...{ kind: 'sources', warns: true, text: `${source}: the sensor id ${id} belongs to ${owner} already` },
-      hint: `it is logged as ${proposed}: give this sensor an id of its own`,
+      hint: `it is logged as ${proposed}: ${fixed ? 'choose other sensors with match' : 'give this sensor an id of its own'}`,
     })
   for (const text of sources.flatMap(unitWarnings)) found.push({ kind: 'sources', warns: true, text, hint: 'use Cel' })
   return found

@@ -74,19 +74,16 @@ export async function clashesOf(
   entries: readonly SourceEntry[],
   registry: Registry,
   context: DriverContext,
-): Promise<Clash[]> {
+): Promise<(Clash & { readonly fixed?: boolean })[]> {
   const ids = new SensorIds()
-  const clashes: Clash[] = []
+  const clashes: (Clash & { readonly fixed?: boolean })[] = []
   for (const [k, entry] of entries.entries()) {
     // a long list must not keep the loop from everything else
     if (k % 20 === 19) await turn()
     const sensors = await sensorsOf(entry, registry, context).catch(() => [])
-    clashes.push(
-      ...ids.claim(
-        entry.name,
-        sensors.map(({ id }) => id),
-      ),
-    )
+    const fixed = new Map(sensors.map(({ id, fixed = false }) => [id, fixed]))
+    for (const clash of ids.claim(entry.name, [...fixed.keys()]))
+      clashes.push({ ...clash, fixed: fixed.get(clash.id) === true })
   }
   return clashes
 }

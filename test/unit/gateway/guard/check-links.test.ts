@@ -66,6 +66,45 @@ test('a new configuration in which two sources share a sensor id is refused with
   await taken([tank('one'), tank('two', { scale: 2 })], [tank('one'), tank('two')])
 })
 
+test('sources whose sensors are known by their type are refused as well: cpu, memory, uptime, disk, and named CAN signals', async () => {
+  for (const [type, id] of Object.entries({
+    cpu: 'cpu_busy',
+    memory: 'mem_total',
+    uptime: 'uptime',
+    disk: 'disk_root_free',
+  })) {
+    const both = [
+      { name: 'c1', type },
+      { name: 'c2', type },
+    ]
+    const { message, hint, details } = await refused(both, both.slice(0, 1))
+    assert.equal(message, `gateway.sources.1 (c2): the sensor id ${id} belongs to c1 already`)
+    assert.equal(details.proposed, `c2_${id}`)
+    assert.match(hint, /choose other sensors with match, or leave out this source/)
+    await taken(both, both)
+    assert.match((await linkProblems(configOf(both), registry))[0]!.hint, /choose other sensors with match/)
+  }
+  await taken([
+    { name: 'busy', type: 'cpu', match: 'cpu_busy' },
+    { name: 'load', type: 'cpu', match: 'load_*' },
+  ])
+  const path = { name: 'c1', type: 'disk', paths: ['/mnt/usb'], match: 'disk_mnt*' }
+  assert.match((await refused([path, { ...path, name: 'c2' }])).message, /sensor id disk_mnt_usb_free belongs to c1/)
+  // as a rule a data directory is on the file system of the root, and has no sensors of its own
+  const data = { type: 'disk', match: 'disk_data*' }
+  await taken([
+    { ...data, name: 'one', data_dir: '/var/lib/os-node' },
+    { ...data, name: 'two', data_dir: '/mnt/usb' },
+  ])
+  const can = { type: 'can', interface: 'can0', dbc: '/x.dbc', channels: { Speed: { id: 'speed' } } }
+  const cans = [
+    { ...can, name: 'a' },
+    { ...can, name: 'b' },
+  ]
+  assert.equal((await refused(cans)).hint, 'give this sensor the id b_speed')
+  await taken([cans[0]!, { ...cans[1]!, match: 'Engine.*' }])
+})
+
 test('ids: the first keeps its own, the later ones get their source as prefix, and what is free stays as it is', () => {
   const ids = new SensorIds()
   assert.deepEqual(ids.claim('a', ['x', 'y', 'c_x']), [])
