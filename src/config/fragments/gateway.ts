@@ -63,7 +63,14 @@ const uplink = v.looseObject({
 export const gatewayEntries = {
   gateway: section({
     sources: v.optional(
-      v.nullable(v.pipe(v.array(source), v.metadata({ help: 'what is read; null: the sensors of this machine' }))),
+      v.nullable(
+        v.pipe(
+          v.array(source),
+          v.metadata({
+            help: 'what is read, such as [{"name": "load", "type": "cpu"}]; null: the sensors of this machine',
+          }),
+        ),
+      ),
       null,
     ),
     uplinks: list(uplink, 'where packets go, best first'),
