@@ -55,7 +55,7 @@ export function receivingSessions(build: SessionBuild): SecureServer {
 
 /** how an uplink sends; all other options may say where to */
 const SENDING =
-  /^(name|delivery|diff_base|frames|full_every|full_interval_seconds|rate_packets_s|rate_bytes_s|batch_.*|qos|enabled)$/
+  /^(name|delivery|diff_base|frames|full_every|full_interval_seconds|rate_packets_s|rate_bytes_s|batch_.*|qos|enabled|server)$/
 
 /** Which server an uplink leads to, as a hash: the options may hold passwords. The loopback's port differs from start to start. */
 function peerOf(settings: UplinkConfig): string {
@@ -64,25 +64,36 @@ function peerOf(settings: UplinkConfig): string {
   return createHash('sha256').update(JSON.stringify(where.sort())).digest('hex').slice(0, 16)
 }
 
+/** The sessions of an uplink, and the name of the server it leads to. */
+export interface ServerSessions {
+  readonly server: string
+  readonly sessions: SecureSessions
+}
+
+/** Uplinks without a host (a bus) lead to a server of their own, unless they name it. */
+const serverOf = ({ name, server, host }: UplinkConfig): string => `${server ?? host ?? `uplink ${name}`}`.toLowerCase()
+
 /**
  * Its file is `<data>/secure_sessions.<uplink>.json`; one of another server is not used. `all`: those of every uplink of this
- * run by name, removed ones too: the upstream may ask for the key of another one (X37), and the newest is tried first.
+ * run by name, removed ones too: the upstream may ask for the key of another one to the same server (X37), and the newest is
+ * tried first.
  */
 export function sendingSessions(
   build: SessionBuild,
   settings: UplinkConfig,
-  all: Map<string, SecureSessions> = new Map(),
+  all: Map<string, ServerSessions> = new Map(),
 ): SecureClient {
   const { config, time } = build
   const own = sessions(build, join(config.dataDir, `secure_sessions.${settings.name}.json`), peerOf(settings))
-  all.set(settings.name, own)
+  const server = serverOf(settings)
+  all.set(settings.name, { server, sessions: own })
   return new SecureClient({
     sessions: own,
     clock: time,
     requireSecure: config.config.security_settings.require_secure,
     otherServers: aid =>
       [...all.values()]
-        .map(other => (other === own ? null : other.session(aid)))
+        .map(other => (other.sessions === own || other.server !== server ? null : other.sessions.session(aid)))
         .map(session => (session?.dict_ready ? (session.first_plaintext_ts ?? 0) : 0))
         .filter(timestamp => timestamp > 0)
         .sort((a, b) => b - a),

@@ -182,6 +182,7 @@ export class UplinkWorld {
             batch_window_ms: 0,
             rate_packets_s: 0,
             rate_bytes_s: 0,
+            server: 'the one upstream',
             ...entry,
           }) as UplinkConfig,
       ),

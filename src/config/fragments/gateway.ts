@@ -49,6 +49,10 @@ const uplink = v.looseObject({
   ),
   full_every: int(100, 'a key frame after this many packets', { min: 1 }),
   full_interval_seconds: num(60, 'a key frame after this time', { min: 1 }),
+  server: maybe(
+    v.pipe(v.string(), v.minLength(1)),
+    'name of the upstream behind it: uplinks of one server may use the session key of each other; left out: its host',
+  ),
   delivery: maybe(v.picklist(['best_effort']), 'best_effort: a peer that never answers PING, as the reference'),
   batch_max_items: maybeInt('packets in one frame or batch at most; left out: what fits', { min: 1, max: 255 }),
   batch_max_bytes: maybeInt('bytes in one frame or batch at most; a larger packet goes alone', {

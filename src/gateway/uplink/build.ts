@@ -9,12 +9,11 @@ import { mediumEnabled, mediumOff } from '../../links/enabled'
 import { hostOf } from '../../links/network'
 import { portOf } from '../../links/registry'
 import type { TimeQuality } from '../../log'
-import type { SecureSessions } from '../../protocol/secure/sessions'
 import type { NodeClock } from '../../protocol/time'
 import type { Identity } from '../identity'
 import type { PoolWish } from '../ids'
 import type { LinkParts } from '../link-deps'
-import { sendingSessions } from '../sessions'
+import { type ServerSessions, sendingSessions } from '../sessions'
 import { probedMedium } from './probed'
 import { UpstreamRequests } from './requests'
 import { Uplink, type UplinkParts } from './uplink'
@@ -27,7 +26,7 @@ export interface UplinkBuild
   readonly time: NodeClock
   readonly files: Files
   /** secure sessions of every uplink of this run, by name */
-  readonly sessions: Map<string, SecureSessions>
+  readonly sessions: Map<string, ServerSessions>
   /** whether that one takes what is too large for the active one */
   readonly isSecondary: (uplink: Uplink) => boolean
   /** an id came or the time was set: the active uplink may have something to send */

@@ -9,8 +9,8 @@
 // What fails: an upstream that gives no key. Data then goes in plaintext, or with `require_secure` stays in the log and
 // the link is degraded with the reason. A key the upstream lost: it answers BAD_KEY, which counts from its own address, for a
 // frame sent in the last minute, once in ten seconds for each AID; then it begins anew. BAD_KEY for plaintext says that the
-// upstream has a session with that AID from another address (X36): after a failover the key of the other uplink is used here
-// too, which proves who we are (X37); where there is none, data waits in the log and key requests are sent.
+// upstream has a session with that AID from another address (X36): after a failover the key of another uplink to the
+// same server is used here too, which proves who we are (X37); where there is none, data waits in the log and key requests are sent.
 import { counted } from '../../lib/counted'
 import type { Logger } from '../../lib/logger'
 import type { Fact } from '../../pipeline/fact'

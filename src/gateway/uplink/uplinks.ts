@@ -14,9 +14,9 @@ import { withHardware } from '../../links/physical'
 import { isAddressOf } from '../../links/resolve'
 import { MissingLink } from '../../links/unavailable-link'
 import type { LogRecord } from '../../log'
-import type { SecureSessions } from '../../protocol/secure/sessions'
 import type { Applied } from '../guard/apply'
 import type { PoolWish } from '../ids'
+import type { ServerSessions } from '../sessions'
 import type { ForwardingReport, UplinkReport } from '../status'
 import { addUplink, holding, type UplinkBuild } from './build'
 import { type Candidate, choose } from './choice'
@@ -59,7 +59,7 @@ const USUAL_PACKET = 1200
 export class Uplinks {
   /** reports how a record left, over any uplink */
   readonly watchers = new SentWatchers()
-  readonly #sessions = new Map<string, SecureSessions>()
+  readonly #sessions = new Map<string, ServerSessions>()
   readonly #parts: UplinksParts
   readonly #timers: Timers
   #entries: Entry[] = []

@@ -301,8 +301,7 @@ export class SecureServer {
     if (!confirmed && this.requireSecure) return true
     const address = addressText(addr) ?? ''
     const known = source.address === address || source.home === senderOf(address)
-    const limitMs = confirmed ? this.#rekeyAfterMs : 1000 * this.sessions.expireSeconds
-    if (!known && source.home !== '' && now - source.heardAt < limitMs) return false
+    if (!known && source.home !== '' && now - source.heardAt < this.#rekeyAfterMs) return false
     if (!confirmed) this.#settle(source, addr, now)
     return true
   }

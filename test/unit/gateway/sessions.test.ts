@@ -27,6 +27,39 @@ test('an uplink keeps its key over a restart and a change of pace, and never use
     assert.equal(client(other).outboundKey(7), null, JSON.stringify(other))
 })
 
+test('the key of another uplink is used where both lead to one server: the same host, or the same name of it', () => {
+  const ts = 1_710_000_000_000
+  const borrowed = (one: object, other: object): boolean => {
+    const clock = new ManualClock()
+    const time = { now: () => clock.wall(), mono: () => clock.mono(), wall: () => clock.wall() } as unknown as NodeClock
+    const build = {
+      config: { dataDir: '/d', config: { security_settings } } as unknown as ConfigStore,
+      ...{ time, logger: silentLogger, files: new MemFiles() },
+    }
+    const all = new Map()
+    const [first, second] = [
+      { ...UP, ...one },
+      { ...UP, name: 'second', medium: 'MQTT', port: 1883, ...other },
+    ].map(settings => sendingSessions(build, settings as UplinkConfig, all))
+    first!.sessions.keyOn(7, ts)
+    first!.sessions.confirmSecureDict(7, ts)
+    second!.plaintextSent(7, ts + 1)
+    const how = second!.onPlaintextRefused({ reason: 'BAD_KEY', aid: 7, tid: '1', ts: ts + 1, crc16: 1 } as never)
+    assert.equal(how, second!.outboundKey(7) ? 'keyed' : 'held')
+    return how === 'keyed'
+  }
+  assert.equal(borrowed({}, {}), true)
+  assert.equal(borrowed({ host: 'Gw.example' }, { host: 'gw.EXAMPLE' }), true)
+  assert.equal(borrowed({}, { host: '10.0.0.2' }), false)
+  assert.equal(borrowed({ server: 'one' }, { host: '10.0.0.2', server: 'one' }), true)
+  assert.equal(borrowed({ server: 'one' }, { server: 'two' }), false, 'two servers on one host')
+  assert.equal(borrowed({ server: 'one' }, {}), false)
+  const bus = { medium: 'CAN', host: undefined, port: undefined }
+  assert.equal(borrowed({}, bus), false)
+  assert.equal(borrowed(bus, bus), false)
+  assert.equal(borrowed({ server: 'one' }, { ...bus, server: 'one' }), true)
+})
+
 test('how long a confirmed key keeps its address, and which plaintext is taken beside it, is configured', () => {
   for (const plaintext of ['same_address', 'any', 'never'] as const) {
     const clock = new ManualClock()
