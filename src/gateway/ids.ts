@@ -72,6 +72,7 @@ export class GatewayIds implements PoolWish {
   async start(): Promise<void> {
     try {
       await this.allocator.start()
+      await this.quotas.start()
     } catch (error) {
       this.#failed(error)
     }

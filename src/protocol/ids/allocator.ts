@@ -33,6 +33,13 @@ const TOUCH_SECONDS = 3600
 /** about 700,000 devices */
 const MAX_BYTES = 256 << 20
 
+/** How new ids are given: for so many seconds where they are only offered (0: they are not), to whom. */
+interface Offer {
+  readonly lease: number
+  readonly seconds: number
+  readonly grantedTo: string | undefined
+}
+
 export class IdAllocator {
   readonly #range: IdRange
   readonly #maxBytes: number
@@ -81,11 +88,15 @@ export class IdAllocator {
     return this.offerId(meta, 0)
   }
 
-  /** The same, but a new id is only offered: unless confirm() or touch() names it in time it is taken back, and handed out last. */
-  offerId(meta: DeviceMeta | null, seconds: number): number {
+  /**
+   * The same, but a new id is only offered: unless confirm() or touch() names it in time it is taken back, and handed out last.
+   * `grantedTo`: kept with the id.
+   */
+  offerId(meta: DeviceMeta | null, seconds: number, grantedTo?: string): number {
     const now = this.#keeper.tick()
     this.#keeper.makeWay(now)
-    return this.#allocate(metaText(meta), deviceKey(meta), now, this.#keeper.policy.base_lease_seconds, seconds)
+    const offer = { lease: this.#keeper.policy.base_lease_seconds, seconds, grantedTo }
+    return this.#allocate(metaText(meta), deviceKey(meta), now, offer)
   }
 
   /**
@@ -97,14 +108,15 @@ export class IdAllocator {
   }
 
   /** The same, but offered as in offerId. */
-  offerPool(count: number, meta: DeviceMeta | null, seconds: number): number[] {
+  offerPool(count: number, meta: DeviceMeta | null, seconds: number, grantedTo?: string): number[] {
     const now = this.#keeper.tick()
     this.#keeper.makeWay(now)
     const text = metaText(meta)
+    const offer = { lease: this.#poolLease, seconds, grantedTo }
     const ids: number[] = []
     for (let k = 0; k < count; k++) {
       try {
-        ids.push(this.#allocate(text, '', now, this.#poolLease, seconds))
+        ids.push(this.#allocate(text, '', now, offer))
       } catch (error) {
         if (ids.length === 0) throw error
         break
@@ -170,8 +182,24 @@ export class IdAllocator {
     return this.#entry(id)?.addr ?? ''
   }
 
-  /** Calls `listener` with every id that is free again from now on. */
-  onFreed(listener: (id: number) => void): void {
+  /** The `grantedTo` of that id, '' when that is not known. */
+  grantedTo(id: number): string {
+    return this.#entry(id)?.granted_to ?? ''
+  }
+
+  /** Counts the ids in use by whom they were granted to, in slices; `counts` says which. */
+  async countGranted(counts: (id: number) => boolean): Promise<Map<string, number>> {
+    const found = new Map<string, number>()
+    let seen = 0
+    for (const { id, granted_to } of this.#keeper.load().entries.values()) {
+      if (++seen % 4096 === 0) await turn()
+      if (granted_to !== undefined && counts(id)) found.set(granted_to, (found.get(granted_to) ?? 0) + 1)
+    }
+    return found
+  }
+
+  /** Calls `listener` with every id that is free again from now on, and whom it was granted to. */
+  onFreed(listener: (id: number, grantedTo: string) => void): void {
     this.#keeper.onFreed = listener
   }
 
@@ -334,10 +362,10 @@ export class IdAllocator {
     return Math.max(this.#keeper.policy.base_lease_seconds, POOL_HOLD_SECONDS)
   }
 
-  #allocate(meta: string, key: string, now: number, lease: number, offerSeconds: number): number {
+  #allocate(meta: string, key: string, now: number, { lease, seconds: offerSeconds, grantedTo }: Offer): number {
     const state = this.#keeper.load()
     const known = state.byKey(key)
-    const hasRoom = state.bytes + state.cost(key, meta) <= this.#maxBytes
+    const hasRoom = state.bytes + state.cost(key, meta, '', grantedTo) <= this.#maxBytes
     if (known) {
       this.#renew(known, hasRoom ? meta : '{}', now, lease, offerSeconds)
       return known.id
@@ -354,7 +382,8 @@ export class IdAllocator {
     const lease_expires_at = now + (offered ? offerSeconds : lease)
     const seen = { ts: now, last_seen: now, lease_expires_at, offline_since: 0 }
     const device_key = ownText(key)
-    this.#keeper.change({ set: id, record: { meta, ...seen, device_key, state: offered ? 'offered' : 'active' } })
+    const record: IdRecord = { meta, ...seen, device_key, state: offered ? 'offered' : 'active' }
+    this.#keeper.change({ set: id, record: { ...record, ...(grantedTo !== undefined && { granted_to: grantedTo }) } })
     this.#keeper.meter.arrived(now)
     this.#keeper.meter.effective(now)
     this.#keeper.meter.tell(now)

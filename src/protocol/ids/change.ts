@@ -24,14 +24,15 @@ export function recordFrom(value: unknown): IdRecord | null {
     state: value['state'] === 'offline' || value['state'] === 'offered' ? value['state'] : 'active',
     offline_since: seconds('offline_since'),
     ...(typeof value['addr'] === 'string' && { addr: value['addr'] }),
+    ...(typeof value['granted_to'] === 'string' && { granted_to: value['granted_to'] }),
   }
 }
 
 /** JSON of a change, one line; built by hand, since a flood of new devices makes one each. */
 export function changeText(change: IdChange): string {
   if (!('set' in change)) return JSON.stringify(change)
-  const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr } = change.record
-  const end = addr === undefined || addr === '' ? '}}' : `,"addr":${JSON.stringify(addr)}}}`
+  const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr, granted_to } = change.record
+  const end = `${addr ? `,"addr":${JSON.stringify(addr)}` : ''}${granted_to ? `,"granted_to":${JSON.stringify(granted_to)}` : ''}}}`
   return `{"set":${change.set},"record":{"meta":${meta},"ts":${ts},"last_seen":${last_seen},"lease_expires_at":${lease_expires_at},"device_key":${JSON.stringify(device_key)},"state":"${state}","offline_since":${offline_since}${end}`
 }
 

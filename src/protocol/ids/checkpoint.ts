@@ -14,8 +14,16 @@ const IDS_AT_ONCE = 400
 
 const inner = (value: unknown, indent: string): string => JSON.stringify(value, null, 2).replaceAll('\n', `\n${indent}`)
 
-function entryText({ id, meta, noted, device_key, state, offline_since, addr, ...times }: IdEntry): string {
-  const record = { meta: JSON.parse(meta), ...times, device_key, state, offline_since, ...(addr && { addr }) }
+function entryText({ id, meta, noted, device_key, state, offline_since, addr, granted_to, ...times }: IdEntry): string {
+  const record = {
+    meta: JSON.parse(meta),
+    ...times,
+    device_key,
+    state,
+    offline_since,
+    ...(addr && { addr }),
+    ...(granted_to && { granted_to }),
+  }
   return `\n    "${id}": ${inner(record, '    ')}`
 }
 

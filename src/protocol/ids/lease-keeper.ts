@@ -40,7 +40,7 @@ export class LeaseKeeper {
   readonly meter: LeaseMeter
   /** offered ids that were taken back since the start */
   takenBack = 0
-  onFreed: (id: number) => void = () => undefined
+  onFreed: (id: number, grantedTo: string) => void = () => undefined
   readonly #options: LeaseKeeperOptions
   #state: IdState | null = null
   /** the first reading, as long as it goes on */
@@ -151,7 +151,7 @@ export class LeaseKeeper {
       const back = entry.state === 'offered'
       this.change(back ? { free: entry.id, back } : { free: entry.id })
       if (back) this.takenBack++
-      this.onFreed(entry.id)
+      this.onFreed(entry.id, entry.granted_to ?? '')
     }
     this.meter.reclaimed(count, now)
     return count

@@ -108,6 +108,8 @@ export class IdQuotas implements IdSource {
   readonly #accounts = new LruMap<string, Account>(MAX_ACCOUNTS)
   readonly #proved = new LruMap<string, Account>(MAX_ACCOUNTS)
   readonly #holders = new Map<number, Account>()
+  /** ids that addresses held when this process started, and that were not heard since */
+  #earlier = new Map<string, number>()
   readonly #offers = new Map<string, Offer>()
   readonly #seen = new LruMap<number, Seen>(MAX_SEEN)
   #unproved = 0
@@ -117,7 +119,12 @@ export class IdQuotas implements IdSource {
     this.#clock = clock
     this.#logger = logger
     this.#answers = new Allowance(ANSWER_BYTES, clock.mono())
-    allocator.onFreed(id => this.#freed(id))
+    allocator.onFreed((id, grantedTo) => this.#freed(id, grantedTo))
+  }
+
+  /** After the allocator has read its files: the ids of earlier starts count against their addresses. */
+  async start(): Promise<void> {
+    this.#earlier = await this.#allocator.countGranted(id => !this.#holders.has(id))
   }
 
   /** The id of that device. Throws ID_QUOTA, and as the allocator. */
@@ -126,10 +133,10 @@ export class IdQuotas implements IdSource {
     const account = this.#account(asker.address)
     const { key, device } = identified(meta, account.address)
     const known = this.#allocator.idOfKey(key)
-    if (known === 0 && account.held === 0) this.#admit(account, 1, UNPROVED_FIRST, 1)
+    if (known === 0 && this.#held(account) === 0) this.#admit(account, 1, UNPROVED_FIRST, 1)
     else if (known === 0) this.#admit(account, 1, UNPROVED_MORE, MORE_UNTIL)
     else if (!account.proved && networkOf(this.#allocator.addressOf(known)) === account.address) this.#prove(account)
-    const id = this.#allocator.offerId(device, OFFER_SECONDS)
+    const id = this.#allocator.offerId(device, OFFER_SECONDS, account.address)
     if (known === 0) this.#hold(account, id)
     if (key !== '' && device === meta) this.#use(id, asker.address)
     this.#offer(asker, account, [id], false)
@@ -142,7 +149,8 @@ export class IdQuotas implements IdSource {
     const account = this.#account(asker.address)
     const now = this.#clock.mono()
     if (!account.proved && now - account.poolAt < POOL_INTERVAL_MS) this.#refuse('one pool a minute')
-    const ids = this.#allocator.offerPool(this.#admit(account, count, UNPROVED_POOLS, POOLS_UNTIL), meta, OFFER_SECONDS)
+    const admitted = this.#admit(account, count, UNPROVED_POOLS, POOLS_UNTIL)
+    const ids = this.#allocator.offerPool(admitted, meta, OFFER_SECONDS, account.address)
     account.poolAt = now
     for (const id of ids) this.#hold(account, id)
     this.#offer(asker, account, ids, true)
@@ -183,7 +191,7 @@ export class IdQuotas implements IdSource {
     if (this.#allocator.reading || !this.#allocator.touch(id, address)) return false
     if (address === null) return true
     this.#use(id, address)
-    const account = this.#holders.get(id)
+    const account = this.#holders.get(id) ?? this.#adopt(id, address)
     if (account && !account.proved && account.address === networkOf(address)) this.#prove(account)
     return true
   }
@@ -229,10 +237,10 @@ export class IdQuotas implements IdSource {
     this.#allocator.reclaimSome()
     const { fullness } = this.#allocator
     if (fullness >= until) this.#refuse(`the memory for ids is ${Math.round(100 * fullness)} % full`)
-    const own = (account.proved ? PROVED_IDS : UNPROVED_IDS) - account.held
+    const held = this.#held(account)
+    const own = (account.proved ? PROVED_IDS : UNPROVED_IDS) - held
     const left = account.proved ? own : Math.min(own, inAll - this.#unproved)
-    if (left <= 0)
-      this.#refuse(own <= 0 ? `${account.held} ids of ${account.address}` : `${this.#unproved} unproved ids`)
+    if (left <= 0) this.#refuse(own <= 0 ? `${held} ids of ${account.address}` : `${this.#unproved} unproved ids`)
     return Math.min(left, count)
   }
 
@@ -247,10 +255,34 @@ export class IdQuotas implements IdSource {
     if (!account.proved) this.#unproved++
   }
 
-  #freed(id: number): void {
+  /** with those of earlier starts */
+  #held({ address, held }: Account): number {
+    return held + (this.#earlier.get(address) ?? 0)
+  }
+
+  /** The account of that address when an earlier start granted it the id. */
+  #adopt(id: number, from: string): Account | undefined {
+    const to = this.#allocator.grantedTo(id)
+    if (to === '' || to !== networkOf(from)) return undefined
+    const account = this.#account(from)
+    this.#hold(account, id)
+    this.#forget(to)
+    return account
+  }
+
+  #forget(network: string): void {
+    const count = this.#earlier.get(network) ?? 0
+    if (count > 1) this.#earlier.set(network, count - 1)
+    else this.#earlier.delete(network)
+  }
+
+  #freed(id: number, grantedTo: string): void {
     this.#seen.delete(id)
     const account = this.#holders.get(id)
-    if (!account) return
+    if (!account) {
+      this.#forget(grantedTo)
+      return
+    }
     this.#holders.delete(id)
     account.held--
     if (!account.proved) this.#unproved--

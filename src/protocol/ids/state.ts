@@ -20,6 +20,8 @@ export interface IdRecord {
   offline_since: number
   /** where the device last spoke from */
   addr?: string
+  /** the address that asked for it, as the quotas count addresses */
+  granted_to?: string
 }
 
 /** One id in use, in memory. */
@@ -113,8 +115,8 @@ export class IdState {
   }
 
   /** What these texts take in memory, with their entry. */
-  cost(key: string, meta: string, addr = ''): number {
-    return ENTRY_BYTES + textBytes(key) + textBytes(meta) + textBytes(addr)
+  cost(key: string, meta: string, addr = '', grantedTo = ''): number {
+    return ENTRY_BYTES + textBytes(key) + textBytes(meta) + textBytes(addr) + textBytes(grantedTo)
   }
 
   setLease(entry: IdEntry, end: number): void {
@@ -221,7 +223,7 @@ export class IdState {
   /** A key names one id only: the newest. */
   #put(id: number, record: IdRecord): void {
     this.#remove(id)
-    const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr } = record
+    const { meta, ts, last_seen, lease_expires_at, device_key, state, offline_since, addr, granted_to } = record
     const entry: IdEntry = {
       id,
       meta,
@@ -232,12 +234,13 @@ export class IdState {
       state,
       offline_since,
       addr,
+      granted_to,
       noted: last_seen,
     }
     this.#entries.set(id, entry)
     if (device_key !== '') this.#keys.set(device_key, entry)
     if (state === 'offered') this.offered++
-    this.bytes += this.cost(device_key, meta, addr)
+    this.bytes += this.cost(device_key, meta, addr, granted_to)
     this.setLease(entry, lease_expires_at)
   }
 
@@ -247,7 +250,7 @@ export class IdState {
     this.#entries.delete(id)
     if (entry.state === 'offered') this.offered--
     if (this.#keys.get(entry.device_key) === entry) this.#keys.delete(entry.device_key)
-    this.bytes -= this.cost(entry.device_key, entry.meta, entry.addr)
+    this.bytes -= this.cost(entry.device_key, entry.meta, entry.addr, entry.granted_to)
     return true
   }
 

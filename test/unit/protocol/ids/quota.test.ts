@@ -140,6 +140,37 @@ test('a flood of addresses takes nothing from a proved one, and one that it drov
     }
 })
 
+test('ids of an earlier start count against their address, and a packet under one proves it, unless it comes from elsewhere', async () => {
+  const files = new MemFiles()
+  const open = () => server({}, new FileIdStore('/data/ids.json', files))
+  const first = open()
+  const ids = first.pool(64, '10.0.0.1:5') as number[]
+  first.allocator.confirm(ids, true)
+  const moved = first.id({ device_id: 'moves' }, '10.0.0.2:5') as number
+  first.quotas.touch(moved, '10.0.0.2:5')
+  await first.allocator.commit()
+  // from the journal, and from the file
+  open().allocator.stop()
+  const { quotas, pool, allocator, clock } = open()
+  await allocator.start()
+  await quotas.start()
+  assert.equal(pool(10, '10.0.0.1:9'), 'POOL_ALLOC_FAILED', 'all 64 are taken')
+  // from elsewhere it proves nobody, however often
+  for (let k = 0; k < 3; k++) assert.ok(quotas.touch(moved, '10.6.6.6:5'))
+  assert.equal(quotas.report().proved_addresses, 0)
+  assert.ok(quotas.touch(ids[0]!, '10.0.0.1:9'))
+  assert.equal(quotas.report().proved_addresses, 1)
+  clock.advance(1000)
+  assert.equal((pool(256, '10.0.0.1:9') as number[]).length, 256)
+  // an id that ends leaves room again: 64 + 256 of 4096
+  const left = (): number => {
+    let count = 0
+    for (let got = pool(256, '10.0.0.1:9'); Array.isArray(got); got = pool(256, '10.0.0.1:9')) count += got.length
+    return count
+  }
+  assert.equal(left(), 4096 - 64 - 256)
+})
+
 test('proved addresses together leave memory: no pool beyond the half of it, no second id beyond three quarters, a first one always', () => {
   const { id, pool, quotas, allocator } = server({ maxBytes: 200_000 })
   const at = (n: number): string => `10.0.${n >> 8}.${n & 255}:5`
