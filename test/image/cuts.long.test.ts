@@ -23,7 +23,7 @@ const RUNNING = CUTS - FIRST
 /** writes of a first start, of a later one, of ten seconds of load, and of an update until it is confirmed */
 const WRITES = { first: 600, start: 60, load: 150, update: 1500 }
 /** where fewer are made, the power is cut after this time */
-const LATEST_MS = 90_000
+const LATEST_MS = whole ? 90_000 : 60_000
 const seed = Number(process.env.OS_NODE_SEED ?? randomInt(2 ** 31))
 const random = prng(seed)
 const CONF = 'hostname=greenhouse-1\n'
