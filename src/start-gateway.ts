@@ -142,6 +142,7 @@ async function openGateway({ config, logger, overrides, role, undo, unkept, watc
     role,
     supervision: watched.supervision,
     unkept,
+    ...(role === 'run' && overrides.host !== undefined && { pageHost: overrides.host }),
     ...(role === 'serve' && { listen: { host: overrides.host ?? '0.0.0.0', port: overrides.port ?? 8080 } }),
   })
   adviseOn(config, links)

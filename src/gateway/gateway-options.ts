@@ -25,6 +25,8 @@ export interface GatewayOptions {
   role: 'run' | 'serve'
   /** `serve`: where packets are received */
   listen?: { host: string; port: number }
+  /** address of the page where the command line names it */
+  pageHost?: string
   clock?: Clock
   files?: Files
   /** what main knows of the process; without, the guard only looks */

@@ -32,7 +32,7 @@ import { Database, gatewayView } from '../storage'
 import { GatewayEvents } from './events'
 import type { GatewayOptions } from './gateway-options'
 import { applyAll, NOTHING_APPLIED } from './guard/apply'
-import { checkLinks } from './guard/check-links'
+import { checkLinks, refuseOpenPage } from './guard/check-links'
 import { Guard } from './guard/guard'
 import { Reloader, type ReloadReport } from './guard/reload'
 import type { GuardLevel } from './guard/resources'
@@ -258,7 +258,10 @@ export class Gateway {
     // from here on nothing that is written is missed; it is taken over once the links are made
     this.#reloader = new Reloader(this.config, this.#logger.child('reload'), {
       after: this.built,
-      check: next => checkLinks(this.config.config, next, this.#options.registry),
+      check: next => {
+        refuseOpenPage(next, this.#options.pageHost)
+        return checkLinks(this.config.config, next, this.#options.registry)
+      },
       links: () => this.#applyLinks(),
       settings: () => this.#takeSettings(),
     })

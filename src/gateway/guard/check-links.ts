@@ -3,7 +3,7 @@
 // before anything is changed, for links that are new or changed only, so that one that cannot be made already (its driver
 // is not there, D7) does not block a change of the rest. Throws CONFIG_INVALID with the key and the reason.
 import { isDeepStrictEqual } from 'node:util'
-import type { Config, ConfigStore } from '../../config'
+import { type Config, type ConfigStore, isLoopback } from '../../config'
 import { systemClock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
@@ -125,6 +125,15 @@ async function refuseClashes(now: Config, next: Config, registry: Registry, cont
     hint: fixed
       ? `choose other sensors with match, or leave out this source; a gateway that has both logs it as ${proposed}`
       : `give this sensor the id ${proposed}`,
+  })
+}
+
+/** Throws CONFIG_INVALID where the page, on the address that the command line gave it, would ask for no token. */
+export function refuseOpenPage({ web_user }: Config, host: string | undefined): void {
+  if (web_user.auth_enabled || host === undefined || isLoopback(host)) return
+  throw new OsError('CONFIG_INVALID', `web_user.auth_enabled must be true while the page listens on ${host}`, {
+    hint: 'start without --lan and --host first: without auth the page listens on 127.0.0.1 only',
+    details: { key: 'web_user.auth_enabled' },
   })
 }
 

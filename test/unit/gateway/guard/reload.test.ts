@@ -219,6 +219,28 @@ test('an invalid file is refused with its place and reason, and changes nothing'
   assert.equal(gw.status().config_problem, undefined)
 })
 
+test('a page that the command line opened to the network keeps asking for a token, whatever the way in', async t => {
+  for (const [pageHost, refused] of [
+    ['0.0.0.0', true],
+    ['127.0.0.1', false],
+  ] as const) {
+    const { gw, store, write } = await gateway(t, with_([]), gw => gw.start(), Promise.resolve(), { pageHost })
+    const open = { ...with_([]), web_user: { auth_enabled: false } }
+    const why = {
+      code: 'CONFIG_INVALID',
+      message: 'web_user.auth_enabled must be true while the page listens on 0.0.0.0',
+    }
+    write(open)
+    if (refused) await assert.rejects(gw.reload(), why)
+    else await gw.reload()
+    write(with_([]))
+    await gw.reload()
+    const set = store.approved(limits => store.setting('web_user.auth_enabled', false, undefined, limits))
+    if (refused) await assert.rejects(set, why)
+    else await set
+  }
+})
+
 test('a link that could not be made is refused before anything changes', async t => {
   const { gw, write, links } = await gateway(t, with_([{ name: 'a', type: 'fake' }]))
   for (const [more, reason] of [
