@@ -1,18 +1,13 @@
 // Options that every source of drivers/ has in common, as valibot fragments. An unknown option is refused with the
 // nearest name there is, since a misspelt option that is silently left out costs an afternoon in front of a cabinet.
 import * as v from 'valibot'
-import { nearest } from '../../src/config'
+import { noSuchOption } from '../../src/links/driver-options'
 
 /** An object with these options and no others; the message for another one names the nearest. */
 export const strict = <E extends v.ObjectEntries>(entries: E) =>
   v.strictObject(entries, issue => {
     if (issue.expected !== 'never') return issue.expected === 'Object' ? 'must be an object' : 'must be given'
-    const typed = String(issue.input).replaceAll('"', '')
-    const names = Object.keys(entries)
-    const meant = nearest(typed, names) ?? names.find(name => name.startsWith(`${typed}_`))
-    return meant
-      ? `no such option; did you mean ${meant}?`
-      : `no such option; there are ${Object.keys(entries).join(', ')}`
+    return noSuchOption(String(issue.input).replaceAll('"', ''), Object.keys(entries))
   })
 
 export const finite = v.pipe(v.number(), v.finite())

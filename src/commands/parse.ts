@@ -37,15 +37,18 @@ export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { 
   throw usage(`no command ${JSON.stringify(first)}${guess}`, instead ?? 'see os-node --help')
 }
 
-/** The command of the smallest edit distance, else those that have the word, or begin like it. */
+/** The command of the smallest edit distance, else those that have the word, or begin like it, or have one like it. */
 function meantBy(word: string, names: readonly string[]): string[] {
   const near = nearest(word, names)
   if (near !== undefined || word.length < 3) return near === undefined ? [] : [near]
   const lower = word.toLowerCase()
-  const parts = names.filter(name => name.split(/[ _-]/).some(part => part === lower || part.startsWith(lower)))
-  const [part] = lower.split(/[ _-]/)
+  const words = (name: string): string[] => name.split(/[ _-]/)
+  const parts = names.filter(name => words(name).some(part => part.startsWith(lower)))
+  const [part] = words(lower)
   const begin = names.filter(name => name.startsWith(`${part}-`) || name.startsWith(`${part} `))
-  return (parts.length > 0 ? parts : begin).slice(0, 3)
+  const like = nearest(lower, names.flatMap(words))
+  const likely = names.filter(name => like !== undefined && words(name).includes(like))
+  return [parts, begin, likely].find(some => some.length > 0)?.slice(0, 3) ?? []
 }
 
 const formOf = (verb: AnyVerb): CommandForm => ({

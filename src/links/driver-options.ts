@@ -16,10 +16,28 @@ const isUnknown = ({ type, expected }: BaseIssue<unknown>): boolean => type === 
 const pathOf = ({ path }: BaseIssue<unknown>): (string | number)[] =>
   ((path ?? []) as readonly { key?: unknown }[]).map(({ key }) => key as string | number)
 
-/** A copy of `raw` without the options that the schema does not know, and these. */
+/** What every source takes, whatever its driver. */
+export const COMMON: readonly string[] = ['name', 'type', 'deadband']
+
+/** An option that there is not, and the one that was probably meant, else those that there are. */
+export function noSuchOption(typed: string, names: readonly string[]): string {
+  const meant = nearest(typed, names) ?? names.find(name => name.startsWith(`${typed}_`))
+  return `no such option; ${meant ? `did you mean ${meant}?` : `there are ${names.join(', ')}`}`
+}
+
+/** As wordsOf; of an option of the entry itself also `common` names were possible. */
+function saidOf(schema: GenericSchema, issue: BaseIssue<unknown>, common: readonly string[]): string {
+  const { entries } = schema as { entries?: object }
+  const [key, ...below] = pathOf(issue)
+  if (!isUnknown(issue) || below.length > 0 || !entries) return wordsOf(issue)
+  return noSuchOption(String(key), [...common, ...Object.keys(entries)])
+}
+
+/** A copy of `raw` without the options that the schema does not know, and these; `common` are those of the entry besides. */
 export function knownOptions<T extends object>(
   schema: GenericSchema,
   raw: T,
+  common: readonly string[] = [],
 ): { options: T; unknown: UnknownOption[] } {
   const options = structuredClone(raw)
   const unknown: UnknownOption[] = []
@@ -27,27 +45,36 @@ export function knownOptions<T extends object>(
   while (unknown.length < MOST_UNKNOWN) {
     const found = (safeParse(schema, options).issues ?? []).filter(isUnknown)
     if (!found.some(issue => removeAt(options as Record<string, unknown>, pathOf(issue)))) break
-    unknown.push(...found.map(issue => ({ path: pathOf(issue), text: wordsOf(issue) })))
+    unknown.push(...found.map(issue => ({ path: pathOf(issue), text: saidOf(schema, issue, common) })))
   }
   return { options, unknown }
 }
 
 const MOST_UNKNOWN = 100
 
-/** `raw` with the schema's defaults, or CONFIG_INVALID (UNKNOWN_KEY where that is all) naming link and keys. `details.keys` lists the keys. */
-export function checkOptions<Options>(schema: GenericSchema<unknown, Options>, raw: unknown, link: string): Options {
+/**
+ * `raw` with the schema's defaults, or CONFIG_INVALID naming link and keys; UNKNOWN_KEY where a key is unknown, whatever else
+ * is wrong. `details.keys` lists the keys, `details.unknown` those of them that are unknown.
+ */
+export function checkOptions<Options>(
+  schema: GenericSchema<unknown, Options>,
+  raw: unknown,
+  link: string,
+  common: readonly string[] = [],
+): Options {
   const result = safeParse(schema, raw ?? {})
   if (result.success) return result.output
   const keys: string[] = []
-  const unknown = result.issues.every(isUnknown)
+  const unknown: string[] = []
   const texts = result.issues.map(issue => {
     const key = pathOf(issue).join('.')
     keys.push(key)
-    const words = wordsOf(issue)
+    if (isUnknown(issue)) unknown.push(key)
+    const words = saidOf(schema, issue, common)
     return key === '' ? words : `${key}: ${words}`
   })
-  throw new OsError(unknown ? 'UNKNOWN_KEY' : 'CONFIG_INVALID', `options of ${link}: ${texts.join('; ')}`, {
-    details: { link, keys },
+  throw new OsError(unknown.length > 0 ? 'UNKNOWN_KEY' : 'CONFIG_INVALID', `options of ${link}: ${texts.join('; ')}`, {
+    details: { link, keys, ...(unknown.length > 0 && { unknown }) },
   })
 }
 

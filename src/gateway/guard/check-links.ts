@@ -9,7 +9,7 @@ import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
 import { turn } from '../../lib/yield'
 import type { DriverContext } from '../../links/contracts'
-import { checkOptions, knownOptions, type UnknownOption } from '../../links/driver-options'
+import { COMMON, checkOptions, knownOptions, type UnknownOption } from '../../links/driver-options'
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
 import { refuseSpecialFiles } from './check-files'
@@ -37,8 +37,8 @@ export interface LinkAsOpened {
  * NO_DRIVER, CONFIG_INVALID.
  */
 async function linkOptions(configured: Entry, listens: boolean, config: Config, registry: Registry): Promise<unknown> {
-  const { schema, options } = await typedOptions(configured, listens, config, registry)
-  return schema ? checkOptions(schema, options, configured.name) : options
+  const { schema, options, common } = await typedOptions(configured, listens, config, registry)
+  return schema ? checkOptions(schema, options, configured.name, common) : options
 }
 
 /** The same as they were typed, and the driver's schema. Throws NO_DRIVER. */
@@ -52,7 +52,7 @@ async function typedOptions(configured: Entry, listens: boolean, config: Config,
   if (medium === undefined) {
     const { schema } = await registry.sourceDriver(type ?? '')
     const { deadband: _, ...options } = fields as Record<string, unknown>
-    return { schema, options }
+    return { schema, options, common: COMMON }
   }
   const { schema } = await registry.mediumDriver(medium)
   const options = {
@@ -60,7 +60,7 @@ async function typedOptions(configured: Entry, listens: boolean, config: Config,
     port: portOf(medium, fields),
     ...(listens && { mode: 'listen', listen_host: fields.host ?? '0.0.0.0' }),
   }
-  return { schema, options }
+  return { schema, options, common: [] }
 }
 
 /** Gives a store what only drivers know of its configuration. */
@@ -76,7 +76,7 @@ export async function unknownLinkOptions(config: Config, registry: Registry): Pr
     for (const [k, entry] of ((config.gateway[kind] ?? []) as readonly Entry[]).entries()) {
       const typed = await typedOptions(entry, kind === 'receivers', config, registry).catch(() => undefined)
       if (!typed?.schema) continue
-      for (const { path, text } of knownOptions(typed.schema, typed.options).unknown)
+      for (const { path, text } of knownOptions(typed.schema, typed.options, typed.common).unknown)
         found.push({ path: ['gateway', kind, k, ...path], text })
     }
   return found
@@ -185,8 +185,11 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
       try {
         await checkLink(kind, entry, config, registry, LOOKING)
       } catch (thrown) {
-        const { code, message, hint } = asOsError(thrown)
-        found.push({ kind, text: `${entry.name}: ${message}`, hint, warns: code === 'UNKNOWN_KEY' })
+        const { message, hint, details } = asOsError(thrown)
+        const { keys, unknown } = details as { keys?: unknown[]; unknown?: unknown[] }
+        // it starts without what is unknown; anything else keeps it down
+        const warns = unknown !== undefined && unknown.length === keys?.length
+        found.push({ kind, text: `${entry.name}: ${message}`, hint, warns })
       }
     }
   const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]

@@ -6,7 +6,7 @@ import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import type { Source, SourceReading } from '../../links/contracts'
-import { knownOptions } from '../../links/driver-options'
+import { COMMON, knownOptions } from '../../links/driver-options'
 import { hostOf } from '../../links/network'
 import { MissingLink } from '../../links/unavailable-link'
 import type { FlashLog } from '../../log'
@@ -190,7 +190,9 @@ export class Sources {
     try {
       const driver = await registry.sourceDriver(type)
       // a file written by hand, or of another version: the rest of it counts
-      const { options, unknown } = driver.schema ? knownOptions(driver.schema, typed) : { options: typed, unknown: [] }
+      const { options, unknown } = driver.schema
+        ? knownOptions(driver.schema, typed, COMMON)
+        : { options: typed, unknown: [] }
       for (const { path, text } of unknown) logger.warn(`source ${name}, ${path.join('.')}: ${text}; it is ignored`)
       const source = driver.create(name, options, { clock, logger: logger.child(name) })
       // before it is opened: the order of the configuration decides, not which device answers first

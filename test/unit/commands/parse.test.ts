@@ -70,6 +70,15 @@ test('what is wrong is named, and what was probably meant', () => {
   refused('status --__proto__ 1', /no option --__proto__/)
 })
 
+test('a word that is like one inside of a command leads to it, and a word that is like none to nothing', () => {
+  refused('plugins', /no command "plugins"; did you mean .*plugin-list/)
+  refused('sources', /did you mean source list/)
+  refused('users', /did you mean web-user/)
+  refused('verfy', /did you mean log verify/)
+  refused('logz', /did you mean .*log verify or log export/)
+  refused('zzz', /no command "zzz"$/)
+})
+
 test('a group is told when its command is unknown, with the one that was meant', () => {
   refused('tui rendr', /os-node tui has no command "rendr"; did you mean render\?; it needs one of: .*bios/)
   refused('gpio sett', /os-node gpio has no command "sett"; did you mean set\?/)

@@ -136,6 +136,8 @@ test('unset gives a key its default back; what must be there stays', () => {
   fails(() => store.unset('gateway.uplinks.0.name'), 'CONFIG_INVALID', /name is missing/)
   fails(() => store.unset('gateway.uplinks.0.host'), 'CONFIG_KEY', /is not set/)
   fails(() => store.unset('engine_settings.nothing'), 'UNKNOWN_KEY', /not a known key/)
+  fails(() => store.unset('gateway.foo'), 'UNKNOWN_KEY', /^gateway\.foo is not a known key$/)
+  fails(() => store.unset('gateway.lgo'), 'UNKNOWN_KEY', /did you mean log\?$/)
   fails(() => store.unset('web_user.tls', { prefixes: ['gateway'] }), 'FORBIDDEN', /blocked/)
 })
 

@@ -157,6 +157,25 @@ test('options that a driver does not know are refused in every type of source wi
   await assert.rejects(checkLinks(configOf([]), near, registry), { message: /intervl_ms: .* mean interval_ms\?/ })
 })
 
+test('an option that no source has is refused with the names that every source has, and its code is UNKNOWN_KEY whatever else is wrong', async () => {
+  const problem = (entry: object) =>
+    checkLinks(configOf([]), configOf([{ name: 's', type: 'cpu', ...entry }]), registry)
+  const code = 'UNKNOWN_KEY'
+  await assert.rejects(problem({ nmae: 'x' }), { code, message: /nmae: no such option; did you mean name\?/ })
+  await assert.rejects(problem({ deadbnad: {} }), { code, message: /did you mean deadband\?/ })
+  await assert.rejects(problem({ junkz: 1 }), { code, message: /there are name, type, deadband, match, interval_ms/ })
+  const wrong = { ...tank('s'), host: undefined, hots: '192.0.2.1' }
+  await assert.rejects(problem(wrong), { code, message: /host: must be given.*hots: .*did you mean host\?/ })
+  await assert.rejects(problem({ intervl_ms: 5, match: 3 }), { code, message: /match: must be a text/ })
+  // it cannot be made: for the doctor that is more than a warning
+  const found = (entry: object) => linkProblems(configOf([entry]), registry)
+  assert.equal((await found(wrong))[0]!.warns, false)
+  const [unknown] = await found({ name: 's', type: 'cpu', nmae: 'x' })
+  assert.equal(unknown!.warns, true)
+  const { path, text } = (await unknownLinkOptions(configOf([{ name: 's', type: 'cpu', nmae: 'x' }]), registry))[0]!
+  assert.deepEqual([path.join('.'), text], ['gateway.sources.0.nmae', 'no such option; did you mean name?'])
+})
+
 test('repair-config --unknown removes what the drivers do not know, and keeps one .bak', async () => {
   const path = join(dir, 'strange.json')
   const sources = [{ name: 'c', type: 'cpu', every_s: 1, intervl_ms: 5 }, tank('one', { junk: 1, unit: 'Cel' })]
