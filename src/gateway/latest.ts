@@ -52,6 +52,8 @@ export class LatestBoard {
     this.#replace(device, groups, next)
     for (const [oldest, list] of this.#devices) {
       if (this.#size <= GROUPS) break
+      // however many devices a stranger makes up, what this machine reads stays
+      if (oldest.startsWith(OWN) && this.#devices.size > 1) continue
       this.#replace(oldest, list, list.slice(this.#size - GROUPS))
     }
   }

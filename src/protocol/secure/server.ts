@@ -300,7 +300,11 @@ export class SecureServer {
     const confirmed = this.sessions.confirmedPeer(aid) !== null
     if (!confirmed && this.requireSecure) return true
     const address = addressText(addr) ?? ''
-    const known = source.address === address || source.home === senderOf(address)
+    if (source.address === address) {
+      if (!confirmed) source.heardAt = now
+      return true
+    }
+    const known = source.home === senderOf(address)
     if (!known && source.home !== '' && now - source.heardAt < this.#rekeyAfterMs) return false
     if (!confirmed) this.#settle(source, addr, now)
     return true

@@ -33,8 +33,10 @@ test('an older fact does not replace a newer one, and the board is bounded', () 
   board.note(fact(8, 2000, 3), { medium: 'UDP' })
   board.note(fact(8, 1000, 1), { medium: 'UDP' })
   assert.equal(board.list()[0]?.sensors[0]?.value, 3)
+  board.note(fact(7, 2500, 4), { medium: 'local' })
   for (let aid = 100; aid < 1100; aid++) board.note(fact(aid, 3000, aid), { medium: 'UDP' })
   assert.equal(board.list().length, 512)
+  assert.deepEqual(board.own(), { T1: 4 }, 'other devices take nothing from own sensors')
 })
 
 test('a sensor stands once, with its newest fact, however the set of sensors changes; a removed source leaves nothing', () => {
