@@ -3,6 +3,7 @@
 // nothing are taken too, with `~` where nothing is. A method that promises its result rejects.
 
 import { OsError } from './errors'
+import { nearest } from './nearest'
 import { isObject as isJsonObject } from './objects'
 
 const isObject = (value: unknown): boolean => isJsonObject(value) && !ArrayBuffer.isView(value)
@@ -54,6 +55,21 @@ export function checkArgument(where: string, spec: string, value: unknown): void
 export function checkOptions(where: string, options: unknown, deps?: unknown): void {
   checkArgument(where, 'options object~', options)
   checkArgument(where, 'deps object~', deps)
+}
+
+/** The names of the options `T`, all of them: what a constructor knows. */
+export type Names<T> = Readonly<Record<keyof T, 1>>
+
+/** Throws BAD_ARGUMENT for the first option that is not `known`, with the name that was probably meant. */
+export function checkNames(where: string, options: object, known: object): void {
+  const names = Object.keys(known)
+  const stranger = Object.keys(options).find(name => !names.includes(name))
+  if (stranger === undefined) return
+  const meant = nearest(stranger, names)
+  const what = meant ? `did you mean ${meant}?` : `there are ${names.join(', ')}`
+  throw new OsError('BAD_ARGUMENT', `${where}: no option is named ${shown(stranger)}; ${what}`, {
+    details: { argument: stranger },
+  })
 }
 
 export const badArgument = (where: string, name: string, what: string, value: unknown): OsError =>

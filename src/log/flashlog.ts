@@ -2,6 +2,7 @@
 // file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
 // makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
 // named in the loss ledger. Only one process may have a log open (D17 guards that).
+import { checkNames, type Names } from '../lib/checked'
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { DayCounter } from './daycounter'
@@ -18,6 +19,24 @@ import { type Segment, Segments } from './segments'
 import type { LogState } from './state'
 import { Tail } from './tail'
 import { Writer } from './writer'
+
+const OPTIONS: Names<FlashLogOptions> = {
+  dir: 1,
+  files: 1,
+  clock: 1,
+  timers: 1,
+  logger: 1,
+  maxBytes: 1,
+  maxAgeS: 1,
+  commitIntervalMs: 1,
+  ackCommitMs: 1,
+  commitBytes: 1,
+  whenFull: 1,
+  segmentBytes: 1,
+  bufferBytes: 1,
+  isAlarm: 1,
+  version: 1,
+}
 
 export class FlashLog {
   /** number of this opening of the log, from 1 */
@@ -84,6 +103,7 @@ export class FlashLog {
    * only a state: records are in RAM, and written once that is possible. Throws DATA_DIR when `dir` cannot be a folder.
    */
   static async open(options: FlashLogOptions): Promise<FlashLog> {
+    checkNames('FlashLog.open', options, OPTIONS)
     const o = settle(options)
     const found = lookInto(o)
     const log = new FlashLog(o, found)

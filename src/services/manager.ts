@@ -6,7 +6,7 @@
 
 import { ConfigStore } from '../config'
 import { checkOptions, readArguments } from '../lib/arguments'
-import { checkArgument } from '../lib/checked'
+import { checkArgument, checkNames, type Names } from '../lib/checked'
 import type { CommandForm } from '../lib/command-options'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
@@ -51,6 +51,8 @@ export interface ManagerOptions {
 
 const HELP = { type: 'boolean', help: 'print this help' } as const
 
+const OPTIONS: Names<ManagerOptions> = { logger: 1, timers: 1, limitMs: 1, display: 1 }
+
 export class ServiceManager implements Managed {
   readonly #config: ConfigStore | Record<string, unknown> | null
   readonly #mode: string
@@ -68,6 +70,7 @@ export class ServiceManager implements Managed {
     options: ManagerOptions = {},
   ) {
     checkArgument('new ServiceManager', 'options object~', options)
+    checkNames('new ServiceManager', options, OPTIONS)
     const { logger = silentLogger, timers = systemTimers, limitMs = 10_000, display } = options
     checkArgument('new ServiceManager', 'config object?', config)
     checkArgument('new ServiceManager', 'mode text', mode)

@@ -7,7 +7,7 @@
 
 import { isAbsolute, join } from 'node:path'
 import { ConfigStore } from '../config/config-store'
-import { checkArgument } from '../lib/checked'
+import { checkArgument, checkNames, type Names } from '../lib/checked'
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
@@ -35,6 +35,8 @@ export interface DatabaseManagerOptions {
 /** Config.json as an object. */
 type Dict = Readonly<Record<string, unknown>>
 
+const OPTIONS: Names<DatabaseManagerOptions> = { database: 1, log: 1, dataDir: 1, clock: 1, logger: 1, files: 1 }
+
 export class DatabaseManager {
   readonly #sql: SqlConfig
   readonly #store: ConfigStore | undefined
@@ -46,6 +48,7 @@ export class DatabaseManager {
   constructor(config: ConfigStore | Dict, options: DatabaseManagerOptions = {}) {
     checkArgument('new DatabaseManager', 'config object', config)
     checkArgument('new DatabaseManager', 'options object', options)
+    checkNames('new DatabaseManager', options, OPTIONS)
     this.#store = config instanceof ConfigStore ? config : ConfigStore.of(config)
     const tree = config instanceof ConfigStore ? config.config : config
     this.#sql = (tree.storage as { sql?: SqlConfig } | undefined)?.sql ?? {}

@@ -9,7 +9,7 @@
 // for any bytes.
 import { join } from 'node:path'
 import { newDeviceId } from '../../config/device'
-import { checkOptions } from '../../lib/checked'
+import { checkNames, checkOptions, type Names } from '../../lib/checked'
 import { type Clock, systemClock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import { realFiles } from '../../lib/files'
@@ -29,6 +29,25 @@ import type { HandshakeDeps, HandshakeOptions } from './types'
 
 export type { HandshakeDeps, HandshakeOptions, StrictSecurity } from './types'
 export type { DispatchResult }
+
+const OPTIONS: Names<HandshakeOptions> = { targetSyncCount: 1, registryDir: 1, expireSeconds: 1, secureStorePath: 1 }
+const DEPS: Names<HandshakeDeps> = {
+  clock: 1,
+  serverTime: 1,
+  allocator: 1,
+  parser: 1,
+  sessions: 1,
+  strict: 1,
+  role: 1,
+  sequence: 1,
+  timeSyncThreshold: 1,
+  requireOpenRequest: 1,
+  onServerTime: 1,
+  onProblem: 1,
+  files: 1,
+  deviceId: 1,
+  sleep: 1,
+}
 
 export class HandshakeManager {
   readonly targetSyncCount: number
@@ -51,6 +70,8 @@ export class HandshakeManager {
 
   constructor(options: HandshakeOptions = {}, deps: HandshakeDeps = {}) {
     checkOptions('new HandshakeManager', options, deps)
+    checkNames('new HandshakeManager', options, OPTIONS)
+    checkNames('new HandshakeManager', deps, DEPS)
     const { targetSyncCount = 3, registryDir = null, expireSeconds = 86_400, secureStorePath = null } = options
     this.targetSyncCount = targetSyncCount
     this.expireSeconds = expireSeconds

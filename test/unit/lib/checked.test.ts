@@ -126,3 +126,46 @@ test('a wrong argument is BAD_ARGUMENT and named: every method of the table, eac
   )
   await node.close()
 })
+
+test('an option that a constructor does not know is refused with the name that was probably meant', async () => {
+  const L = library as unknown as Record<string, new (...args: unknown[]) => unknown>
+  const store = bench.node('named', { assigned_id: 7 })
+  const cases: [name: string, before: unknown[], typed: string, meant: string][] = [
+    ['Node', [null], 'clok', 'clock'],
+    ['Engine', [null], 'precison', 'precision'],
+    ['Fusion', [null], 'localID', 'localId'],
+    ['Fusion', [null], 'precison', 'precision'],
+    ['Standardizer', [''], 'setings', 'settings'],
+    ['IdAllocator', [], 'startid', 'startId'],
+    ['IdAllocator', [{}], 'stroe', 'store'],
+    ['HandshakeManager', [], 'expireSecond', 'expireSeconds'],
+    ['HandshakeManager', [{}], 'alocator', 'allocator'],
+    ['TransporterManager', [store], 'timer', 'timers'],
+    ['ServiceManager', [null, 'runtime'], 'limitMS', 'limitMs'],
+    ['TerminalUi', [null], 'titel', 'title'],
+    ['DatabaseManager', [{}], 'datadir', 'dataDir'],
+    ['SecureClient', [], 'requiresecure', 'requireSecure'],
+    ['SecureServer', [], 'rekeyAfter', 'rekeyAfterS'],
+    ['SecureSessions', [], 'storepath', 'storePath'],
+    ['Receiver', [], 'maxsources', 'maxSources'],
+    ['UplinkEncoder', [], 'adi', 'aid'],
+  ]
+  for (const [name, before, typed, meant] of cases)
+    assert.throws(
+      () => new L[name]!(...before, { [typed]: undefined }),
+      {
+        code: 'BAD_ARGUMENT',
+        message: new RegExp(`^new ${name}: no option is named "${typed}"; did you mean ${meant}\\?$`),
+        details: { argument: typed },
+      },
+      `${name} ${typed}`,
+    )
+  const constructors = Object.entries(L).filter(([, value]) => /^class\b/.test(String(value)))
+  const without = ['OsError', 'DisplayProvider', 'DisplayRegistry', 'FlashLog', 'LogFiles']
+  const named = [...new Set(cases.map(([name]) => name)), ...without].sort()
+  assert.deepEqual(constructors.map(([name]) => name).sort(), named, 'a class that this test has not heard of')
+  assert.throws(() => library.createPureCore({ resovler: 1 } as never), /did you mean resolver\?/)
+  await assert.rejects(library.FlashLog.open({ dri: 'x' } as never), /FlashLog\.open: .*"dri"; did you mean dir\?/)
+  assert.throws(() => new L.IdAllocator!({ zzzzzzzz: 1 }), /there are baseDir, startId, endId/)
+  await store.close()
+})
