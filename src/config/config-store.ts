@@ -55,6 +55,8 @@ export class ConfigStore {
   readonly #listeners = new Set<(changes: readonly Changed[]) => void>()
   #snapshot: ConfigSnapshot
   #problem: OsError | undefined
+  /** warnings as they were logged last, by their texts without the line */
+  #said: ReadonlyMap<string, string> = new Map()
   /** the newest approved write; the next one begins after it */
   readonly #writes = new SerialQueue()
   /** Who runs by this configuration: throws CONFIG_INVALID where the schema sees nothing wrong and it cannot be run by. */
@@ -313,7 +315,10 @@ export class ConfigStore {
   }
 
   #report(): void {
-    for (const warning of this.#snapshot.warnings) this.#logger.warn(warning)
+    // once for each key: a write moves lines and mends nothing of it
+    const said = this.#said
+    this.#said = new Map(this.#snapshot.warnings.map(warning => [warning.replace(/:\d+: /, ': '), warning]))
+    for (const [key, warning] of this.#said) if (!said.has(key)) this.#logger.warn(warning)
     if (this.#problem) {
       const stand = this.#snapshot.document?.path ?? 'built-in defaults'
       this.#logger.error(`${this.#problem.message}. USING ${stand} INSTEAD until this is mended`)

@@ -15,6 +15,7 @@ import type { LoadOptions } from '../../../src/config/store-types'
 import { fragments } from '../../../src/index'
 import { OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
+import { silentLogger } from '../../../src/lib/logger'
 
 const made: string[] = []
 after(() => {
@@ -139,6 +140,24 @@ test('unset gives a key its default back; what must be there stays', () => {
   fails(() => store.unset('gateway.foo'), 'UNKNOWN_KEY', /^gateway\.foo is not a known key$/)
   fails(() => store.unset('gateway.lgo'), 'UNKNOWN_KEY', /did you mean log\?$/)
   fails(() => store.unset('web_user.tls', { prefixes: ['gateway'] }), 'FORBIDDEN', /blocked/)
+})
+
+test('an unknown key is warned about once, whatever is written and however its line moves, and again when it comes back', () => {
+  const { file, load, text } = place('{"mine": 1, "device_id": "A"}')
+  const lines: string[] = []
+  const say = (line: string): void => void lines.push(line.replace(/^.*?: /, ''))
+  const store = load({ logger: { ...silentLogger, warn: say } })
+  store.set('engine_settings.precision', 6)
+  writeFileSync(file, text().replace('{', '{\n\n'))
+  store.reload()
+  assert.deepEqual(lines, ['mine is not a known key'])
+  writeFileSync(file, '{"mine": 1, "yours": 2, "device_id": "A"}')
+  store.reload()
+  assert.deepEqual(lines.splice(0), ['mine is not a known key', 'yours is not a known key'])
+  store.unset('mine')
+  writeFileSync(file, '{"mine": 1, "yours": 2, "device_id": "A"}')
+  store.reload()
+  assert.deepEqual(lines, ['mine is not a known key'])
 })
 
 test('without auth the page stays on this machine, in either order and by either way in', () => {
