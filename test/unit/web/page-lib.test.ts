@@ -6,7 +6,7 @@ import { EventParser } from '../../../src/web/page/lib/eventparser'
 import { parseHex, parts, toHex } from '../../../src/web/page/lib/hex'
 import { History } from '../../../src/web/page/lib/history'
 import { Newest } from '../../../src/web/page/lib/newest'
-import { Meter, retryDelayMs } from '../../../src/web/page/lib/rates'
+import { comesIn, Meter, retryDelayMs } from '../../../src/web/page/lib/rates'
 import { lineOf, statisticsOf } from '../../../src/web/page/lib/stored'
 import type { Dashboard, Link, OptionField, Readings, Status } from '../../../src/web/page/lib/types'
 import { quote, wordsOf } from '../../../src/web/page/lib/words'
@@ -274,6 +274,39 @@ test('labels of an axis neither overlap nor repeat, in four languages, whatever 
   assert.deepEqual(valueLabels([-5, 0, 5], 5), ['-5', '0', '5'])
 })
 
+test('seven days on a phone have two labels at least, wherever the week begins and whatever the language writes', () => {
+  const week = 604_800
+  const width = (text: string): number => [...text].length * 8
+  const midnight = Date.UTC(2026, 10, 17) / 1000
+  for (const locale of ['de-DE', 'ru-RU', 'ar-EG', 'en-US', 'ja', 'fi'])
+    for (const pixels of [250, 265, 280])
+      for (let begin = 0; begin < 86_400; begin += 3600) {
+        const from = midnight + begin
+        const space = timeSpace(from, from + week, width, locale)
+        const step = timeSteps(week).find(seconds => (seconds / week) * pixels >= space)!
+        // the first label is that of the first midnight
+        const first = midnight + (begin === 0 ? 0 : 86_400)
+        const labels = Math.floor((from + week - first) / step) + 1
+        assert.ok(labels >= 2, `${locale} ${pixels} ${begin}: ${labels}`)
+      }
+})
+
+test('a gateway without sources of its own shows the packets that it receives', () => {
+  const from = (links: string[], readings: number, packets: number): Status =>
+    ({
+      ...status(readings, 0, 0, packets),
+      links: Object.fromEntries(links.map((kind, k) => [k, { kind }])),
+      received: { packets },
+    }) as unknown as Status
+  assert.equal(comesIn(from(['medium'], 0, 5549)), 'packets')
+  assert.equal(comesIn(from(['medium', 'source'], 0, 5549)), 'readings')
+  assert.equal(comesIn(from(['medium'], 3, 5549)), 'readings', 'readings that a program put in')
+  const meter = new Meter()
+  meter.add(from(['medium'], 0, 100), 0)
+  meter.add(from(['medium'], 0, 200), 2000)
+  assert.equal(meter.rates!.packets, 50)
+})
+
 const status = (readings: number, acked: number, bytes: number, uptime: number, sent = 0): Status =>
   ({
     uptime_s: uptime,
@@ -287,11 +320,11 @@ test('rates are those between two rounds; a new start and a new day give none be
   meter.add(status(100, 10, 1000, 50), 0)
   assert.equal(meter.rates, undefined)
   meter.add(status(120, 14, 3000, 52, 6), 2000)
-  assert.deepEqual(meter.rates, { readings: 10, acked: 2, sent: 3, bytes: 1000 })
+  assert.deepEqual(meter.rates, { readings: 10, packets: 0, acked: 2, sent: 3, bytes: 1000 })
   meter.add(status(130, 14, 100, 54), 4000)
-  assert.deepEqual(meter.rates, { readings: 5, acked: 0, sent: 0, bytes: 0 })
+  assert.deepEqual(meter.rates, { readings: 5, packets: 0, acked: 0, sent: 0, bytes: 0 })
   meter.add(status(3, 0, 100, 1), 6000)
-  assert.deepEqual(meter.rates, { readings: 5, acked: 0, sent: 0, bytes: 0 })
+  assert.deepEqual(meter.rates, { readings: 5, packets: 0, acked: 0, sent: 0, bytes: 0 })
 })
 
 test('what events brought stands over the last round, the newest of each reading and link', () => {

@@ -11,7 +11,7 @@ const DATE: Intl.DateTimeFormatOptions = { month: 'short', day: 'numeric' }
 /** Steps between labels of a time axis, seconds: a label of hours and minutes needs a minute at least, a date a day. */
 export const timeSteps = (range: number): number[] =>
   range > DAY
-    ? [1, 2, 7, 14, 28].map(days => days * DAY)
+    ? [1, 2, 3, 4, 7, 14, 28].map(days => days * DAY)
     : [...[1, 2, 5, 10, 15, 30].map(minutes => minutes * MINUTE), ...[1, 2, 3, 6, 12, 24].map(hours => hours * HOUR)]
 
 /** Hours for a day, days for more; the first label of a new day is its date. `locale` left out: that of the browser. */

@@ -13,6 +13,8 @@ export const retryDelayMs = (failures: number, random: number): number =>
 interface Rates {
   /** readings taken in */
   readings: number
+  /** packets received from other nodes */
+  packets: number
   /** packets acknowledged by the upstream */
   acked: number
   /** packets sent best effort: nothing confirms them */
@@ -21,18 +23,23 @@ interface Rates {
   bytes: number
 }
 
-const KINDS = ['readings', 'acked', 'sent', 'bytes'] as const
+const KINDS = ['readings', 'packets', 'acked', 'sent', 'bytes'] as const
 
 const counters = (status: Status): Rates => ({
   readings: status.intake?.readings ?? status.log.last_seq,
+  packets: status.received?.packets ?? 0,
   acked: Object.values(status.uplinks).reduce((sum, uplink) => sum + uplink.acked, 0),
   sent: Object.values(status.uplinks).reduce((sum, uplink) => sum + (uplink.sent ?? 0), 0),
   bytes: status.log.bytes_written_today,
 })
 
+/** What comes in: readings, and packets of others where this gateway has no sources of its own. */
+export const comesIn = ({ links, intake, received }: Status): 'readings' | 'packets' =>
+  received && !intake?.readings && !Object.values(links).some(({ kind }) => kind === 'source') ? 'packets' : 'readings'
+
 export class Meter {
   #last: { at: number; counters: Rates; uptime: number } | undefined
-  readonly lines: Record<keyof Rates, number[]> = { readings: [], acked: [], sent: [], bytes: [] }
+  readonly lines: Record<keyof Rates, number[]> = { readings: [], packets: [], acked: [], sent: [], bytes: [] }
   rates: Rates | undefined
 
   /** `at`: ms of a clock that never jumps */
@@ -44,7 +51,7 @@ export class Meter {
     // a gateway that started anew counts from zero
     if (!last || next.uptime < last.uptime) return
     const seconds = (at - last.at) / 1000
-    const rates: Rates = { readings: 0, acked: 0, sent: 0, bytes: 0 }
+    const rates: Rates = { readings: 0, packets: 0, acked: 0, sent: 0, bytes: 0 }
     for (const kind of KINDS) {
       // the bytes of a day start anew at midnight
       rates[kind] = Math.max(0, (next.counters[kind] - last.counters[kind]) / seconds)

@@ -3,6 +3,7 @@ import { bytes, bytesText, duration } from '../../../units/display'
 import { age, counted, notices, number } from '../format'
 import { live, meter, now } from '../lib/live'
 import { useStore } from '../lib/observable'
+import { comesIn } from '../lib/rates'
 import { useSeconds } from '../lib/resource'
 import type { Link, Status, Uplink } from '../lib/types'
 import { Card, Empty, Pill, Spark } from '../ui/parts'
@@ -72,6 +73,7 @@ function Facts({ status }: { status: Status }) {
   const states = Object.values(status.links).flatMap(link => (link.state === 'absent' ? [] : [link.state]))
   const up = states.filter(state => state === 'up').length
   const rates = meter.rates
+  const comes = comesIn(status)
   const uplinks = Object.values(status.uplinks)
   // the one that carries says how; before one does, any
   const way = uplinks.find(({ carrying }) => carrying) ?? uplinks[0]
@@ -87,11 +89,11 @@ function Facts({ status }: { status: Status }) {
         note={up < states.length ? `${states.length - up} not up` : up === 0 ? 'no links' : 'all up'}
       />
       <Fact
-        label="Readings in"
-        value={rates ? number(rates.readings, 3) : '—'}
+        label={comes === 'readings' ? 'Readings in' : 'Packets in'}
+        value={rates ? number(rates[comes], 3) : '—'}
         unit="/s"
-        line={meter.lines.readings}
-        note={`${number(status.intake?.readings ?? 0)} since start`}
+        line={meter.lines[comes]}
+        note={`${number((comes === 'readings' ? status.intake?.readings : status.received?.packets) ?? 0)} since start`}
       />
       <Fact
         label={bestEffort ? 'Sent upstream' : 'Acknowledged upstream'}
