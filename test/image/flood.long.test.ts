@@ -18,6 +18,8 @@ const LOADED = { system: 260, gateway: 180 }
 const SWAPPED = 200
 
 const board = new Board()
+// without, qemu 7.2 ended the gateway three times in ten minutes of this load: V8 found no code for a frame of WebAssembly (WasmTriggerTierUp)
+board.separated = true
 before(() => (whole ? board.make('hostname=greenhouse-1\n', '20min') : undefined))
 after(() => board.remove())
 
@@ -83,7 +85,9 @@ test('512 MB: small while idle; 200 packets a second for ten minutes are all rec
   assert.ok(sent >= 0.95 * PER_SECOND * SECONDS, `${sent} packets in ${took} s: the board did not keep up`)
   assert.equal(load.received, load.sent)
   assert.equal(load.lost, 0)
-  assert.deepEqual(await load.missing(Math.max(1, load.sent - 5000)), [])
+  // the database is closed while the board is busy, and reads on from the log then
+  const missing = await until('the packets', () => load.missing(Math.max(1, load.sent - 5000)), BOOT_MS)
+  assert.deepEqual(missing, [])
   assert.ok(most.system < LOADED.system && most.gateway < LOADED.gateway, shown(most))
   assert.ok(rate < SWAPPED, `${rate} pages a second`)
 })
