@@ -54,6 +54,7 @@ const LINKS: readonly Row[] = [
   ['gateway.sources[].deadband', 0.5, -1, { type: 'cpu' }],
   ['gateway.uplinks[].frames', 'full', 'half', of('MQTT')],
   ['gateway.uplinks[].diff_base', 'sticky', 'first', of('UDP')],
+  ['gateway.uplinks[].server', 'hall', '', of('MQTT')],
   ['gateway.uplinks[].batch_max_bytes', 16, 15, of('UDP')],
   ['gateway.uplinks[].batch', 'off', 'on', of('UDP')],
   ['gateway.uplinks[].session_expiry_s', 60, 'long', of('MQTT')],
