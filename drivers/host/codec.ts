@@ -28,7 +28,7 @@ export function parseCpu(stat: string): CpuTicks | null {
 export function busyPercent(before: CpuTicks, now: CpuTicks): number | null {
   const total = now.total - before.total
   if (total <= 0) return null
-  return Math.min(100, Math.max(0, ((now.busy - before.busy) / total) * 100))
+  return Math.min(100, Math.max(0, percent(now.busy - before.busy, total)))
 }
 
 /** The three averages of /proc/loadavg: 1, 5 and 15 minutes. */
@@ -112,3 +112,6 @@ export function naturalOrder(a: string, b: string): number {
   }
   return as.length - bs.length || (a < b ? -1 : a > b ? 1 : 0)
 }
+
+/** A share in hundredths of a percent: finer digits say nothing here, and those of a tiny share could not be sent. */
+export const percent = (part: number, whole: number): number => Math.round((part / whole) * 10_000) / 100

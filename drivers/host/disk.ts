@@ -1,8 +1,10 @@
 // Space on the file systems that matter: the root and the data directory (once, where they are the same file system).
 // A network file system can hang: it is asked as slow files are. What fails: a path that is not there is left
 // out at the scan; one that goes later keeps its places, ERROR.
+
 import { asOsError, OsError } from '../../src/lib/errors'
 import { safeName } from '../../src/links/names'
+import { percent } from './codec'
 import type { HostEnvironment } from './environment'
 import type { HostSensor, Probe } from './group'
 import type { Space } from './slow'
@@ -21,7 +23,7 @@ interface DiskSensor extends HostSensor {
 /** As `df` has it: of what a user may use, so that 100 % is "full" although blocks are reserved for root. */
 const usedPercent = ({ totalBytes, freeBytes, availableBytes }: Space): number | null => {
   const used = totalBytes - freeBytes
-  return used + availableBytes > 0 ? (used / (used + availableBytes)) * 100 : null
+  return used + availableBytes > 0 ? percent(used, used + availableBytes) : null
 }
 
 /** The root, the data directory and whatever paths are named beside. */

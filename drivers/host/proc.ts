@@ -14,6 +14,7 @@ import {
   parseMemory,
   parseNetDev,
   parseUptime,
+  percent,
 } from './codec'
 import { type HostEnvironment, procText } from './environment'
 import type { HostSensor, Probe } from './group'
@@ -86,8 +87,8 @@ export class MemoryProbe implements Probe {
       new Map([
         ['mem_total', total],
         ['mem_available', available],
-        ['mem_used', ((total - available) / total) * 100],
-        ['swap_used', swapTotal > 0 ? ((swapTotal - swapFree) / swapTotal) * 100 : null],
+        ['mem_used', percent(total - available, total)],
+        ['swap_used', swapTotal > 0 ? percent(swapTotal - swapFree, swapTotal) : null],
       ]),
     )
   }

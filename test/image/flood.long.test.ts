@@ -18,7 +18,8 @@ const LOADED = { system: 260, gateway: 180 }
 const SWAPPED = 200
 
 const board = new Board()
-// without, qemu 7.2 ended the gateway three times in ten minutes of this load: V8 found no code for a frame of WebAssembly (WasmTriggerTierUp)
+// as on a real board. Without it Node was ended three times in ten minutes of this load under qemu 7.2, twice by a check of V8 for WebAssembly
+// code (WasmTriggerTierUp); whether qemu or V8 is at fault is not known
 board.separated = true
 before(() => (whole ? board.make('hostname=greenhouse-1\n', '20min') : undefined))
 after(() => board.remove())

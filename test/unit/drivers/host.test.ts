@@ -418,13 +418,16 @@ test('disk: free bytes and used per cent as df has it; a file system named twice
   }
   const { source: disk } = source('disk', '/nowhere', { data_dir: '/data', paths: ['/srv', '/gone'] }, { space })
   await disk.open(events)
-  const used = (500 / 900) * 100
+  const used = 55.56
+  // in hundredths: 0.0434 % could not be sent with four decimals
   assert.deepEqual(await disk.read(), [
     ['disk_root_free', 'OK', 400, 'By'],
     ['disk_root_used', 'OK', used, '%'],
     ['disk_data_free', 'OK', 100, 'By'],
     ['disk_data_used', 'OK', 0, '%'],
   ])
+  spaces['/data'] = [2, 1_000_000, 999_566, 999_566]
+  assert.deepEqual((await disk.read())[3], ['disk_data_used', 'OK', 0.04, '%'])
   delete spaces['/data']
   assert.deepEqual((await disk.read())[2], ['disk_data_free', 'ERROR', null, 'By'])
   delete spaces['/']
