@@ -36,7 +36,7 @@ export function checkLibrary(
   })
   checkMethods(engine, 'Engine', { compress: ['fact object', 'useMs boolean?'], decompress: ['b62Str text'] })
   checkMethods(fusion, 'Fusion', {
-    fullFrame: ['aid number', 'tid number', 'ts number', 'text text', 'key bytes?'],
+    relayed: ['packet bytes', 'received object', 'receiver object', 'key bytes?'],
     sendStore: ['aid number'],
     sendTemplate: ['aid number', 'signature text', 'count count'],
     runEngine: ['rawInputStr packet', 'strategy text?'],

@@ -73,9 +73,3 @@ function holds(segment: string): boolean {
     fits(segment.slice(colon + 1), SLOT_BYTES)
   )
 }
-
-/** A value without the text the firmware may write behind it. */
-export function bareValue(text: string): string {
-  const end = text.search(/[#!@]/)
-  return end > 0 ? text.slice(0, end) : text
-}

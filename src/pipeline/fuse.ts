@@ -3,29 +3,20 @@
 // templates. Its state changes only after a packet was built whole (X13). runEngine throws BAD_TEXT for a text that is no
 // compressed fact; decompress never throws and answers `{error, __packet_meta__}`; relay throws RELAY_UNDECODABLE.
 import { type Clock, systemClock } from '../lib/clock'
-import { asOsError, OsError } from '../lib/errors'
+import { OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { COMMAND, secureCommand } from '../wire/commands'
-import { FRAME_OVERHEAD, type FrameHeader, sealFrame, writeHeader } from '../wire/frame'
+import { FRAME_OVERHEAD, sealFrame, writeHeader } from '../wire/frame'
 import { Engine, type EngineOptions } from './compress'
-import type { FactDict } from './fact'
-import { isFirmware, readFirmware } from './firmware'
-import {
-  bodyOf,
-  frameTime,
-  isDiff,
-  isFull,
-  isHeart,
-  openFrame,
-  type PacketMeta,
-  TextTemplate,
-  templateOf,
-} from './receive'
-import { type KeptTemplate, padTid, Registry } from './registry'
+import { bodyOf, isFull, type Opened, openFrame } from './receive'
+import { type DecodedPacket, decodedPacket, type Received } from './received'
+import { Receiver } from './receiver'
+import { type KeptTemplate, Registry } from './registry'
 import { readSettings } from './settings'
 import { PacketSlab } from './slab'
+import { readFull } from './slots'
 import { type DiffPolicy, fullOnlyUntil, readsClock, SendStore, SendTemplate } from './templates'
-import { isPlainSignature, isPlainText, msToken, splitText, stripAid, tokenBytes } from './text'
+import { isPlainSignature, msToken, stripAid, templateText, tokenBytes } from './text'
 
 /** Session keys, looked up per frame; null = plaintext (out) or not decodable (in). */
 export interface SessionKeys {
@@ -48,19 +39,6 @@ export interface FusionOptions extends EngineOptions {
   maxBytes?: number
 }
 
-export type DecodedPacket = FactDict & { __packet_meta__: PacketMeta; error?: unknown }
-
-interface FrameText {
-  value: string
-  template: string
-  /** of C firmware: units are plain UCUM */
-  plain: boolean
-  error?: string
-}
-
-/** AIDs whose received templates are kept in memory */
-const MAX_SOURCES = 4096
-
 export class Fusion {
   readonly engine: Engine
   readonly registry: Registry | null
@@ -71,11 +49,10 @@ export class Fusion {
   keys: SessionKeys | null
   localId: number
   readonly #send = new Map<number, SendStore>()
-  readonly #receive = new Map<number, Map<number, TextTemplate>>()
-  readonly #newest = new WeakMap<TextTemplate, number>()
-  /** bytes of all received templates, roughly */
-  #weight = 0
   readonly #maxBytes: number
+  #decoder: Receiver | null = null
+  /** what the frame at hand is to be deciphered with */
+  #key: Uint8Array | null = null
 
   constructor(configPath: string | null = null, options: FusionOptions = {}) {
     const settings = readSettings(configPath)
@@ -130,8 +107,9 @@ export class Fusion {
     const full = Buffer.from(rawInputStr as string)
     const text = full.toString('utf8')
     const bare = stripAid(text)
-    const { signature, slots } = templateOf(bare)
-    const ts = tokenBytes(splitText(bare).token, true).readUIntBE(0, 6)
+    const { signature, sensors, token } = readFull(bare)
+    const slots = sensors.flatMap(({ meta, value }) => [meta, value])
+    const ts = tokenBytes(token, true).readUIntBE(0, 6)
     const template = this.sendTemplate(this.localId, signature, slots.length / 2)
     const times = Float64Array.of(ts, readsClock(this.policy) ? this.clock.mono() : 0)
     const changed =
@@ -187,136 +165,61 @@ export class Fusion {
 
   // ---- receiving
 
-  #templates(aid: number): Map<number, TextTemplate> {
-    let templates = this.#receive.get(aid)
-    if (templates) {
-      this.#receive.delete(aid)
-      this.#receive.set(aid, templates)
-      return templates
-    }
-    templates = new Map()
-    // the file of our own AID holds what we send; what we hear from ourselves stays in memory
-    for (const { tid, signature, slots, ts } of aid === this.localId ? [] : (this.registry?.load(aid) ?? [])) {
-      if (!slots) continue
-      const template = new TextTemplate(signature, slots)
-      this.#newest.set(template, ts)
-      templates.set(tid, template)
-    }
-    if (this.#receive.size >= MAX_SOURCES) this.#forgetOldest()
-    this.#receive.set(aid, templates)
-    for (const template of templates.values()) this.#weight += template.weight
-    return templates
-  }
-
-  #forgetOldest(): void {
-    const [aid, templates] = this.#receive.entries().next().value!
-    this.#receive.delete(aid)
-    for (const template of templates.values()) this.#weight -= template.weight
+  /** Made with the first packet that comes: an encoder has none. */
+  get #receiver(): Receiver {
+    this.#decoder ??= new Receiver({
+      engine: this.engine,
+      clock: this.clock,
+      maxBytes: this.#maxBytes,
+      reference: true,
+      inboundKey: aid => this.#key ?? this.keys?.inbound(aid) ?? null,
+      registry: this.registry && {
+        // the file of our own AID holds what we send; what we hear from ourselves stays in memory
+        hasDirty: false,
+        load: aid => (aid === this.localId ? [] : this.registry!.load(aid).filter(kept => kept.slots)),
+        learned: aid => {
+          if (aid !== this.localId) this.registry!.learned(aid)
+        },
+        flush: () => this.flush(),
+      },
+    })
+    return this.#decoder
   }
 
   /** bytes the received templates take, roughly */
   get weight(): number {
-    return this.#weight
+    return this.#decoder?.weight ?? 0
+  }
+
+  #decode(packet: Uint8Array, key: Uint8Array | null): Received {
+    this.#key = key
+    return this.#receiver.receive(packet)
   }
 
   /** Frame → fact dict with `__packet_meta__`, or `{error, __packet_meta__}`. `key` deciphers it in place of `keys`. */
   decompress(rawBytes: Uint8Array, key?: Uint8Array): DecodedPacket {
-    const inbound = key ? () => key : this.keys ? (aid: number) => this.keys!.inbound(aid) : null
-    const opened = openFrame(rawBytes, this.clock.wall(), inbound)
-    const { meta } = opened
-    if (!opened.ok) return failed(opened.error, meta)
-    try {
-      const text = this.#text(opened.header, bodyOf(opened), meta)
-      if (text.error) return failed(text.error, meta)
-      const fact = this.engine.decompress(text.value, text.plain)
-      if (isFull(meta.base_cmd!) && text.template !== '') this.#learn(opened.header, text, meta)
-      const ms = frameTime(opened.header.ts, meta.timestamp_raw!)
-      if (ms !== opened.header.ts && fact.t_raw !== undefined) {
-        fact.t_raw = ms
-        fact.t = Math.floor(ms / 1000)
-      }
-      return { ...fact, __packet_meta__: meta }
-    } catch (thrown) {
-      return failed(asOsError(thrown, 'BAD_PACKET').message, meta)
-    }
-  }
-
-  /** The text a frame stands for, without `<aid>;`, and of a FULL the text its template is learned from, '' for none. */
-  #text({ sourceAid: aid, tid, ts }: FrameHeader, body: Uint8Array, meta: PacketMeta): FrameText {
-    const base = meta.base_cmd!
-    if (isFull(base)) {
-      const text = Buffer.from(body).toString('utf8')
-      if (meta.secure && !text.startsWith(`${aid};`) && !isPlainText(text)) {
-        // noise: a wrong key that agrees with the checksum by chance
-        meta.crc8_ok = false
-        return { value: '', template: '', plain: false, error: 'CRC8 mismatch' }
-      }
-      const firmware = readFirmware(text, aid, meta.timestamp_raw!)
-      const plain = isFirmware(text, ts)
-      if (firmware) return { value: firmware.text, template: firmware.template ?? '', plain }
-      const value = stripAid(text)
-      return { value, template: value, plain }
-    }
-    const failed = (error: string): FrameText => ({ value: '', template: '', plain: false, error })
-    if (!isDiff(base) && !isHeart(base)) return failed(`Unknown Command 0x${meta.cmd!.toString(16).toUpperCase()}`)
-    const template = this.#templates(aid).get(tid)
-    const name = base.toString(16).toUpperCase()
-    if (!template) return failed(`Template ${padTid(tid)} missing for 0x${name}`)
-    if (template.slots.length === 0) return failed(`No cached values for TID=${padTid(tid)}`)
-    if (isDiff(base)) template.apply(body, meta.secure)
-    this.#newest.set(template, meta.timestamp_raw!)
-    return {
-      value: template.text(msToken(meta.timestamp_raw!)),
-      template: '',
-      plain: isPlainSignature(template.signature),
-    }
-  }
-
-  #learn({ sourceAid: aid, tid }: FrameHeader, { template, plain }: FrameText, meta: PacketMeta): void {
-    const templates = this.#templates(aid)
-    const learned = templateOf(template, plain)
-    const before = templates.get(tid)
-    meta.template_learned = true
-    templates.set(tid, learned)
-    this.#weight += learned.weight - (before?.weight ?? 0)
-    while (this.#weight > this.#maxBytes && this.#receive.size > 1) this.#forgetOldest()
-    if (this.#weight > this.#maxBytes) {
-      templates.clear()
-      templates.set(tid, learned)
-      this.#weight = learned.weight
-    }
-    this.#newest.set(learned, meta.timestamp_raw!)
-    if (before?.signature === learned.signature || aid === this.localId || !this.registry) return
-    this.registry.learned(aid)
-    this.flush()
+    return decodedPacket(this.#decode(rawBytes, key ?? null))
   }
 
   /** The packet as a FULL frame under its source's AID, TID and TS (X15). `sourceKey`: as `key` in decompress. */
   relay(packet: Uint8Array, sourceKey?: Uint8Array): Buffer {
-    const inbound = sourceKey ? () => sourceKey : this.keys ? (aid: number) => this.keys!.inbound(aid) : null
-    const opened = openFrame(packet, this.clock.wall(), inbound)
-    if (!opened.ok) throw new OsError('RELAY_UNDECODABLE', opened.error)
-    const { header, meta } = opened
-    const body = bodyOf(opened)
-    let full = body
-    try {
-      const text = this.#text(header, body, meta)
-      if (text.error) throw new OsError('RELAY_UNDECODABLE', text.error)
-      this.engine.decompress(text.value, text.plain)
-      if (isFull(meta.base_cmd!)) {
-        if (text.template !== '') this.#learn(header, text, meta)
-      } else full = Buffer.from(text.plain ? text.value : `${header.sourceAid};${text.value}`, 'utf8')
-    } catch (thrown) {
-      const cause = asOsError(thrown)
-      throw cause.code === 'RELAY_UNDECODABLE' ? cause : new OsError('RELAY_UNDECODABLE', cause.message, { cause })
-    }
-    const key = meta.secure ? (inbound?.(header.sourceAid) ?? null) : null
-    return this.#frame(COMMAND.DATA_FULL, header.sourceAid, header.tid, header.ts, full, key)
+    return this.relayed(packet, this.#decode(packet, sourceKey ?? null), this.#receiver, sourceKey)
   }
 
-  /** A text with its `<aid>;` as a FULL frame of any source; no template is touched. */
-  fullFrame(aid: number, tid: number, ts: number, text: string, key: Uint8Array | null): Buffer {
-    return this.#frame(COMMAND.DATA_FULL, aid, tid, ts, Buffer.from(text, 'utf8'), key)
+  /** The same for a packet that `receiver` has decoded. */
+  relayed(packet: Uint8Array, received: Received, receiver: Receiver, sourceKey?: Uint8Array): Buffer {
+    const { meta } = received
+    if (received.kind === 'error') throw new OsError('RELAY_UNDECODABLE', received.message)
+    const key = meta.secure ? (received.key ?? sourceKey ?? this.keys?.inbound(meta.source_aid!) ?? null) : null
+    const opened = openFrame(packet, 0, () => key) as Opened & { ok: true }
+    const { sourceAid: aid, tid, ts } = opened.header
+    if (isFull(meta.base_cmd!)) return this.#frame(COMMAND.DATA_FULL, aid, tid, ts, bodyOf(opened), key)
+    const kept = meta.late ? null : receiver.template(aid, tid)
+    if (!kept?.slots) throw new OsError('RELAY_UNDECODABLE', `what TID=${meta.tid} held at that time is not kept`)
+    const text = templateText(kept.signature, kept.slots, msToken(ts))
+    // what C firmware sent stays recognizable as such: its units are read in another way
+    const body = isPlainSignature(kept.signature) ? text : `${aid};${text}`
+    return this.#frame(COMMAND.DATA_FULL, aid, tid, ts, Buffer.from(body, 'utf8'), key)
   }
 
   // ---- registry
@@ -324,15 +227,13 @@ export class Fusion {
   #kept(aid: number): KeptTemplate[] {
     const send = this.#send.get(aid)
     if (send) return send.all().map(keptOf)
-    const templates = [...(this.#receive.get(aid) ?? [])].sort(([a], [b]) => a - b)
-    return templates.map(([tid, t]) => ({ tid, signature: t.signature, slots: t.slots, ts: this.#newest.get(t) ?? -1 }))
+    return this.#decoder?.templates(aid) ?? []
   }
 
   /** Clean stop: every template goes to the registry, with the mark that lets the next run use the values. */
   stop(): void {
-    const aids = new Set(
-      [...this.#send.keys(), ...this.#receive.keys()].filter(a => this.#send.has(a) || a !== this.localId),
-    )
+    const heard = [...(this.#decoder?.bareAids() ?? [])].filter(aid => aid !== this.localId)
+    const aids = new Set([...this.#send.keys(), ...heard])
     this.registry?.stop(aids, aid => this.#kept(aid))
   }
 }
@@ -343,9 +244,6 @@ const keptOf = (t: SendTemplate): KeptTemplate => ({
   slots: t.known ? t.slotTexts() : null,
   ts: t.lastTs,
 })
-
-const failed = (error: string, meta: PacketMeta): DecodedPacket =>
-  ({ error, __packet_meta__: meta }) as unknown as DecodedPacket
 
 /** mask, slot 0 = lowest bit of its last byte, then length and bytes of each slot */
 function diffBody(changed: number[], slots: string[]): Buffer {

@@ -3,10 +3,9 @@
 // change little. What fails: bytes that do not hold together throw BAD_TEXT or a RangeError; nothing is ever guessed.
 import { OsError } from '../lib/errors'
 import { type Packer, Unpacker } from './packed-bytes'
-import { TextTemplate } from './receive'
 import type { MetaOf } from './slot-meta-cache'
 import { readFull, type Shape, SlotHistory, shapeOf } from './slots'
-import { isPlainSignature } from './text'
+import { isPlainSignature, templateText } from './text'
 
 const VERSION = 1
 /** any token: the text is only made to be read back */
@@ -74,7 +73,7 @@ export function unpackSource(bytes: Buffer, metaOf: MetaOf): PackedSource<Packed
 }
 
 function shapeFrom(signature: string, count: number): Shape {
-  const read = readFull(new TextTemplate(signature, []).text(TOKEN), isPlainSignature(signature))
+  const read = readFull(templateText(signature, [], TOKEN), isPlainSignature(signature))
   if (read.signature !== signature || read.sensors.length !== count)
     throw new OsError('BAD_TEXT', 'a packed template does not fit its signature')
   return shapeOf(read)

@@ -1,14 +1,11 @@
-// Decoding of one data frame by Fusion, check by check in the order of the reference, on receive-side templates. A frame that
-// cannot be decoded is an error object with the metadata known so far, never an exception (X26: every field is there,
-// null where it could not be read).
-import { OsError } from '../lib/errors'
+// Header, checksums and cipher of one data frame, check by check in the order of the reference. A frame that cannot be opened is
+// an error with the metadata known so far, never an exception (X26: every field is there, null where it could not be read).
 import { xorPayload } from '../wire/cipher'
 import { baseCommand, COMMAND, isSecure } from '../wire/commands'
 import { crc8 } from '../wire/crc'
 import { type FrameHeader, readHeader } from '../wire/frame'
-import { bareValue, SECONDS } from './firmware'
+import { SECONDS } from './firmware'
 import { padTid } from './registry'
-import { isPlainText, sensorOf, signatureHead, splitText, withTime } from './text'
 
 export interface PacketMeta {
   cmd: number | null
@@ -139,85 +136,6 @@ function theRightOne(fitting: readonly Deciphered[], { cmd, sourceAid }: FrameHe
 /** The plain body as a view. */
 export const bodyOf = ({ bytes, from, to }: { bytes: Uint8Array; from: number; to: number }): Uint8Array =>
   bytes.subarray(from, to)
-
-const META = /^[^|]*\.[^|]*$/
-const VALUE = /^-?[0-9a-zA-Z]*$/
-
-/** A template as the registry's signature says it, with the texts of its slots. */
-export class TextTemplate {
-  /** bytes it takes in memory, roughly, as it was made */
-  readonly weight: number
-
-  constructor(
-    readonly signature: string,
-    public slots: string[],
-  ) {
-    this.weight = slots.reduce((sum, slot) => sum + 32 + 2 * slot.length, 300 + 2 * signature.length)
-  }
-
-  /** The text of a frame of this template at a time token. */
-  text(token: string): string {
-    const parts = withTime(this.signature, token).split('\x01')
-    let text = parts[0]!
-    for (let k = 1; k < parts.length; k++) text += (this.slots[k - 1] ?? '') + parts[k]
-    return text
-  }
-
-  /**
-   * Applies a DIFF body slot by slot; a body that ends early throws and keeps the slots before it. `wary`: the
-   * body may be noise, deciphered with a key that agrees with its checksum by chance; what reads like it throws, and no slot
-   * is changed.
-   */
-  apply(body: Uint8Array, wary = false): void {
-    if (wary && !new TextTemplate('', this.slots.slice()).#fits(body))
-      throw new OsError('BAD_PACKET', 'DIFF body does not fit its template')
-    this.#apply(body)
-  }
-
-  /** Applies it to see whether nothing is left over and every slot it changed holds what a text can hold. */
-  #fits(body: Uint8Array): boolean {
-    const before = this.slots.slice()
-    const size = Math.ceil(before.length / 8)
-    const spare = body.length < size || body[0]! >>> (before.length - 8 * (size - 1)) !== 0
-    if (spare || this.#apply(body) !== body.length) return false
-    return this.slots.every(
-      (slot, k) => slot === before[k] || (k & 1 ? VALUE.test(slot) : META.test(slot) && isPlainText(slot)),
-    )
-  }
-
-  /** Returns where it ended. */
-  #apply(body: Uint8Array): number {
-    const size = Math.ceil(this.slots.length / 8)
-    const mask = (slot: number): boolean => {
-      const at = Math.min(size, body.length) - 1 - (slot >> 3)
-      return at >= 0 && ((body[at]! >> (slot & 7)) & 1) === 1
-    }
-    let at = size
-    for (let slot = 0; slot < this.slots.length; slot++) {
-      if (!mask(slot)) continue
-      if (at >= body.length) throw new OsError('BAD_PACKET', `DIFF body ends before slot ${slot}`)
-      const length = body[at]!
-      const value = body.subarray(at + 1, at + 1 + length)
-      const text = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('utf8')
-      this.slots[slot] = slot & 1 ? bareValue(text) : text
-      at += 1 + length
-    }
-    return at
-  }
-}
-
-/** Signature and slots of a compressed text without `<aid>;`. `plain`: of C firmware. Throws BAD_TEXT. */
-export function templateOf(text: string, plain = false): TextTemplate {
-  const { id, state, segments } = splitText(text)
-  const slots: string[] = []
-  const parts = segments.map(segment => {
-    const sensor = sensorOf(segment)
-    if (!sensor) return segment
-    slots.push(sensor.meta, sensor.value)
-    return `${sensor.id}>\x01:\x01`
-  })
-  return new TextTemplate(signatureHead(id, state, plain) + parts.map(part => `${part}|`).join(''), slots)
-}
 
 export const isFull = (base: number): boolean => base === COMMAND.DATA_FULL
 export const isDiff = (base: number): boolean => base === COMMAND.DATA_DIFF

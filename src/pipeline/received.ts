@@ -2,8 +2,9 @@
 import type { Clock } from '../lib/clock'
 import type { Files } from '../lib/files'
 import type { Engine } from './compress'
-import type { Fact } from './fact'
+import { type Fact, type FactDict, factToDict } from './fact'
 import type { InboundKeys, PacketMeta } from './receive'
+import type { TemplateFiles } from './registry'
 import type { UnitDialect, WireUnits } from './wireunit'
 
 export interface ReceiverOptions {
@@ -30,6 +31,14 @@ export interface ReceiverOptions {
   spillBytes?: number
 }
 
+/** Of a receiver that is a part of Fusion. */
+export interface PartOptions extends ReceiverOptions {
+  /** in place of `registryDir`: a registry that the caller stops */
+  registry?: TemplateFiles | null
+  /** as the reference decodes: a frame counts as newer than all before it, and a DIFF body is read as far as it goes */
+  reference?: boolean
+}
+
 export type ReceiveCode = 'BAD_PACKET' | 'NO_KEY' | 'BAD_KEY' | 'UNKNOWN_COMMAND' | 'NEED_FULL' | 'LATE_DROPPED'
 
 export type Received =
@@ -53,6 +62,14 @@ export type Received =
       readonly meta: PacketMeta
       readonly needFull: boolean
     }
+
+export type DecodedPacket = FactDict & { __packet_meta__: PacketMeta; error?: unknown }
+
+/** As the library reports it. */
+export function decodedPacket(received: Received): DecodedPacket {
+  const reported = received.kind === 'fact' ? factToDict(received.fact) : { error: received.message }
+  return { ...reported, __packet_meta__: received.meta } as DecodedPacket
+}
 
 export interface ReceiverCounters {
   facts: number

@@ -12,6 +12,7 @@ import type { FrameHeader } from '../wire/frame'
 import { Engine, fromWire } from './compress'
 import type { Fact, SensorFact } from './fact'
 import { isFirmware, readFirmware } from './firmware'
+import { isBelow, isStale, STEP_BACK_FRAMES, STEP_BACK_MS } from './min-timestamps'
 import {
   frameTime,
   type InboundKeys,
@@ -22,13 +23,13 @@ import {
   openFrame,
   type PacketMeta,
 } from './receive'
-import type { ReceiveCode, Received, ReceiverCounters, ReceiverOptions } from './received'
-import { type KeptTemplate, Registry } from './registry'
+import type { PartOptions, ReceiveCode, Received, ReceiverCounters, ReceiverOptions } from './received'
+import { type KeptTemplate, Registry, type TemplateFiles } from './registry'
 import { type MetaInfo, type MetaOf, Metas } from './slot-meta-cache'
-import { type FullText, readFull, SlotHistory, shapeHash, shapeOf } from './slots'
-import { AHEAD, ANY_CONTENT, BARE, type Scope, type Source, Sources } from './sources'
+import { EXACT, type FullText, LAX, readFull, SlotHistory, shapeHash, shapeOf, WARY } from './slots'
+import { AHEAD, BARE, type Scope, type Source, Sources } from './sources'
 import { Spill } from './spill'
-import { isPlainText, stripAid } from './text'
+import { isPlainText, stripAid, tokenMs } from './text'
 
 export type { Received, ReceiverOptions }
 
@@ -36,14 +37,12 @@ export type { Received, ReceiverOptions }
 const PACKED_PART = 0.25
 const FILES_PER_FLUSH = 4
 
-/** a sender whose clock was set back by more than this is believed after so many late frames */
-const STEP_BACK_MS = 600_000
-const STEP_BACK_FRAMES = 8
-
 export class Receiver {
   readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0, forgotten: 0 }
   readonly registry: Registry | null
   readonly spill: Spill | null
+  readonly #files: TemplateFiles | null
+  readonly #reference: boolean
   readonly #sources: Sources
   readonly #metas: Metas
   readonly #precision: number
@@ -60,7 +59,7 @@ export class Receiver {
   readonly #metaBytes = (bytes: Uint8Array, from: number, to: number, plain: boolean): MetaInfo =>
     this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'), plain)
 
-  constructor(options: ReceiverOptions = {}) {
+  constructor(options: PartOptions = {}) {
     this.#clock = options.clock ?? systemClock
     const engine =
       options.engine ??
@@ -71,6 +70,8 @@ export class Receiver {
     this.#stamp = options.stamp ?? null
     this.#latest = options.latest ?? (() => Number.POSITIVE_INFINITY)
     this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
+    this.#files = options.registry ?? this.registry
+    this.#reference = options.reference ?? false
     const bytes = options.maxBytes ?? 32 << 20
     const { spillDir } = options
     this.spill = spillDir
@@ -92,12 +93,7 @@ export class Receiver {
       forgotten: templates => {
         this.counters.forgotten += templates
       },
-      registry: this.registry,
-      restore: (history, full, ts) => {
-        history.begin(-1, false)
-        history.fill(full.sensors, this.#metaText)
-        history.keep(ts)
-      },
+      registry: this.#files,
       damaged: () => this.counters.errors++,
     })
   }
@@ -136,8 +132,9 @@ export class Receiver {
         : this.#sources.find(sourceAid, epoch, now)
     const history = scope?.templates.get(tid)
     // what has no time follows on what was heard last
-    const ts = header.ts === 0 ? Math.max(0, history?.newest ?? 0) : time
-    meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : ts
+    const newest = Math.max(0, history?.newest ?? 0)
+    const ts = header.ts === 0 ? newest : this.#reference ? Math.max(newest, time) : time
+    meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : time
     if (full) {
       const text = Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8')
       return this.#full(scope!, header, ts, text, meta)
@@ -147,7 +144,7 @@ export class Receiver {
     if (history.count === 0) return this.#refuse('NEED_FULL', `No cached values for TID=${meta.tid}`, meta)
     const late = ts < history.newest
     if (late) meta.late = true
-    if (history.rebuilt && !late && !this.#below(scope!.source.minTimestamps, history.shape.hash, ts))
+    if (history.rebuilt && !late && !isBelow(scope!.source.minTimestamps, history.shape.hash, ts))
       return this.#rebuilt(history, header, heart ? null : opened, ts, meta)
     // what a rebuilt template was at an earlier time is not known
     const from = history.rebuilt ? -1 : history.stateFor(ts)
@@ -159,9 +156,13 @@ export class Receiver {
       return this.#refuse('LATE_DROPPED', `frame of ${ts} is older than every kept state of TID=${meta.tid}`, meta)
     }
     history.begin(from, late)
-    if (!heart && !history.apply(bytes, first, to, this.#metaBytes, meta.secure))
+    const reading = meta.secure ? WARY : this.#reference ? LAX : EXACT
+    if (!heart && !history.apply(bytes, first, to, this.#metaBytes, reading)) {
+      // the reference keeps what it read
+      if (reading === LAX) this.#keep(history, ts)
       // its CRC holds, so the template is another than the sender's: a FULL mends that
       return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
+    }
     if (late) {
       history.lateRun++
       this.counters.late++
@@ -185,7 +186,7 @@ export class Receiver {
     meta.template_rebuilt = true
     if (!opened) return this.#refuse('NEED_FULL', `the values of TID=${meta.tid} are from before a restart`, meta)
     history.beginRebuilt()
-    if (!history.apply(opened.bytes, opened.from, opened.to, this.#metaBytes, true))
+    if (!history.apply(opened.bytes, opened.from, opened.to, this.#metaBytes, WARY))
       return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
     this.#keep(history, ts)
     if (history.unitChanged) this.#learned(sourceAid)
@@ -196,9 +197,9 @@ export class Receiver {
 
   /** A bare template was learned, or a unit of it changed: its file is written anew. */
   #learned(aid: number): void {
-    if (!this.registry) return
-    this.registry.learned(aid)
-    this.registry.flush(this.#sources.toKeep)
+    if (!this.#files) return
+    this.#files.learned(aid)
+    this.#files.flush(this.#sources.toKeep)
   }
 
   /**
@@ -216,11 +217,16 @@ export class Receiver {
     // a wrong key agrees with the checksum once in 256 frames, and makes noise: a peer's text begins with its AID, the
     // firmware's is plain text
     const foreign = meta.secure && !body.startsWith(`${aid};`)
-    if (foreign && !isPlainText(body)) return this.#refuse('BAD_KEY', 'the deciphered body is no text', meta)
+    if (foreign && !isPlainText(body)) {
+      meta.crc8_ok = false
+      return this.#refuse('BAD_KEY', 'CRC8 mismatch', meta)
+    }
     try {
       const firmware = readFirmware(body, aid, ts)
       const plain = isFirmware(body, header.ts)
       const reported = readFull(firmware?.text ?? stripAid(body), plain)
+      // the frame's own TS is the time; the token only has to be one
+      if (!/^[\w-]{8}$/.test(reported.token)) tokenMs(reported.token)
       const learn = (read: FullText): SlotHistory => this.#learn(scope, aid, tid, ts, read, meta)
       if (!firmware || firmware.template === firmware.text)
         return this.#fact(learn(reported), aid, meta.timestamp_raw!, meta)
@@ -249,7 +255,7 @@ export class Receiver {
     const known = scope.templates.get(tid)
     const same = known?.shape.signature === read.signature
     const history = known && same ? known : new SlotHistory(shapeOf(read))
-    const late = known ? this.#late(known, ts) : ts > 0 && this.#belowMinTimestamp(scope, history, ts)
+    const late = known ? this.#late(known, ts) : ts > 0 && isStale(scope, history.shape.hash, ts)
     const before = history.weight
     // nor may a late DIFF be built on what was not known whole
     if (history.rebuilt && !late) history.invalidate()
@@ -270,7 +276,7 @@ export class Receiver {
     this.#keep(history, ts)
     meta.template_learned = true
     if (scope.epoch === BARE && (!same || history.unitChanged)) this.#learned(aid)
-    else if (this.registry?.hasDirty) this.registry.flush(this.#sources.toKeep)
+    else if (this.#files?.hasDirty) this.#files.flush(this.#sources.toKeep)
     return history
   }
 
@@ -284,25 +290,6 @@ export class Receiver {
     if (ts >= history.newest) return false
     if (history.lateRun < STEP_BACK_FRAMES || history.newest - ts <= STEP_BACK_MS) return true
     history.clear()
-    return false
-  }
-
-  /**
-   * True for a FULL of a run that may have had newer packets acknowledged by a receiver that forgot them since: its next DIFF
-   * would leave out what changed between. Bare frames are never acknowledged.
-   */
-  #belowMinTimestamp({ source, epoch }: Scope, { shape }: SlotHistory, ts: number): boolean {
-    if (epoch === BARE) return false
-    const { minTimestamps } = source
-    return this.#below(minTimestamps, shape.hash, ts) || this.#below(minTimestamps, ANY_CONTENT, ts)
-  }
-
-  #below(minTimestamps: Source['minTimestamps'], content: number, ts: number): boolean {
-    const minTimestamp = minTimestamps.get(content)
-    if (!minTimestamp || ts >= minTimestamp.ts) return false
-    minTimestamp.lateRun++
-    if (minTimestamp.lateRun <= STEP_BACK_FRAMES || minTimestamp.ts - ts <= STEP_BACK_MS) return true
-    minTimestamps.delete(content)
     return false
   }
 
@@ -374,7 +361,17 @@ export class Receiver {
 
   /** A template as its newest frame left it; null when there is none. */
   template(aid: number, tid: number): KeptTemplate | null {
-    return this.#sources.toKeep(aid).find(kept => kept.tid === tid) ?? null
+    return this.templates(aid).find(kept => kept.tid === tid) ?? null
+  }
+
+  /** The bare templates of an AID as their newest frames left them. */
+  templates(aid: number): KeptTemplate[] {
+    return this.#sources.toKeep(aid)
+  }
+
+  /** AIDs that sent bare frames. */
+  bareAids(): Iterable<number> {
+    return this.#sources.bareAids()
   }
 
   /** Clean stop: writes every template and the mark that lets the next run use them (D4). */

@@ -28,6 +28,9 @@ const TIDS = Array.from({ length: 256 }, (_, tid) => String(tid).padStart(2, '0'
 /** A TID as text, at least two digits. */
 export const padTid = (tid: number): string => TIDS[tid]!
 
+/** What a receiver needs of a registry. */
+export type TemplateFiles = Pick<Registry, 'load' | 'learned' | 'flush' | 'hasDirty'>
+
 export class Registry {
   errors = 0
   /** files a flush writes at most */

@@ -13,7 +13,6 @@ import {
   sensorOf,
   signatureHead,
   splitText,
-  tokenMs,
 } from './text'
 
 const KEPT_STATES = 8
@@ -39,6 +38,8 @@ export interface Shape {
 export interface FullText {
   readonly id: string
   readonly stateToken: string
+  /** of the time */
+  readonly token: string
   readonly signature: string
   readonly sensors: readonly SensorSegment[]
   readonly segments: readonly string[]
@@ -47,8 +48,6 @@ export interface FullText {
 /** Text of a FULL, without `<aid>;`. `plain`: of C firmware. Throws BAD_TEXT. */
 export function readFull(text: string, plain = false): FullText {
   const { id, state, token, segments } = splitText(text)
-  // the frame's own TS is the time; the token only has to be one
-  if (!/^[\w-]{8}$/.test(token)) tokenMs(token)
   const sensors: SensorSegment[] = []
   let signature = signatureHead(id, state, plain)
   for (const segment of segments) {
@@ -56,7 +55,7 @@ export function readFull(text: string, plain = false): FullText {
     if (sensor) sensors.push(sensor)
     signature += sensor ? `${sensor.id}>\x01:\x01|` : `${segment}|`
   }
-  return { id, stateToken: state, signature, sensors, segments }
+  return { id, stateToken: state, token, signature, sensors, segments }
 }
 
 export function shapeOf({ id, stateToken, signature, sensors, segments }: FullText): Shape {
@@ -100,6 +99,15 @@ function numberOf(text: string): number {
   const n = parseBase62(text)
   return Number.isNaN(n) ? Number(decodeInteger(text)) : n
 }
+
+/**
+ * How a DIFF body is read. LAX: as far as it goes, as the reference does. EXACT: it ends with its last slot. WARY: it may be
+ * noise, deciphered with a key that agrees with its checksum by chance, and is looked at closely.
+ */
+export const LAX = 0
+export const EXACT = 1
+export const WARY = 2
+type BodyReading = typeof LAX | typeof EXACT | typeof WARY
 
 export class SlotHistory {
   readonly count: number
@@ -199,17 +207,15 @@ export class SlotHistory {
     }
   }
 
-  /**
-   * Applies a DIFF body to the row. False when the body ends early or a value is no number; then do not keep the row.
-   * `wary`: the body may be noise, deciphered with a key that agrees with its checksum by chance, and is looked at closely.
-   */
+  /** Applies a DIFF body to the row. False when the body does not fit it; then do not keep the row, unless it was read LAX. */
   apply(
     body: Uint8Array,
     start: number,
     end: number,
     metaOf: (bytes: Uint8Array, from: number, to: number, plain: boolean) => MetaInfo,
-    wary = false,
+    reading: BodyReading = EXACT,
   ): boolean {
+    const wary = reading === WARY
     const size = Math.min(this.maskBytes, end - start)
     const maskEnd = start + size - 1
     if (wary && end > start && (size < this.maskBytes || body[start]! >>> (2 * this.count - 8 * (size - 1)) !== 0))
@@ -222,7 +228,7 @@ export class SlotHistory {
       if (((body[maskEnd - (slot >> 3)]! >> (slot & 7)) & 1) === 0) continue
       if (p >= end) return false
       const from = p + 1
-      const to = from + body[p]!
+      const to = reading === LAX ? Math.min(end, from + body[p]!) : from + body[p]!
       if (to > end) return false
       if (slot & 1) {
         const last = valueEnd(body, from, to)
@@ -235,7 +241,7 @@ export class SlotHistory {
       p = to
     }
     // bytes behind the last slot: the sender's mask is of another size, so this is not its template
-    return p === end || end <= start + this.maskBytes
+    return p === end || end <= start + this.maskBytes || reading === LAX
   }
 
   #setMeta(at: number, info: MetaInfo, before: number): void {

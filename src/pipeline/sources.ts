@@ -6,14 +6,14 @@
 // go to the registry.
 import { LruMap } from '../lib/lru-map'
 import { encodeInteger } from '../wire/base62'
+import { ANY_CONTENT, type MinTimestamps, raiseMinTimestamp } from './min-timestamps'
 import { packSource, unpackSource } from './packed'
 import { Packer } from './packed-bytes'
-import { TextTemplate } from './receive'
-import type { KeptTemplate, Registry } from './registry'
+import type { KeptTemplate, TemplateFiles } from './registry'
 import type { MetaOf } from './slot-meta-cache'
-import { type FullText, readFull, SlotHistory, shapeOf } from './slots'
+import { readFull, SlotHistory, shapeOf } from './slots'
 import type { Spill } from './spill'
-import { isPlainSignature, msToken } from './text'
+import { isPlainSignature, msToken, templateText } from './text'
 
 /** templates of bare frames whose time is too far ahead (X36): they move no template of the others */
 export const AHEAD = 2 ** 32
@@ -24,18 +24,8 @@ export const BARE = -1
 /** runs of one AID that are remembered, and for how long one may be silent while others come */
 const MAX_RUNS = 8
 const SILENT_MS = 3_600_000
-/** contents of one AID whose newest time is remembered, and AIDs */
-const MAX_FLOORS = 256
+/** AIDs whose newest times are remembered */
 const MAX_FLOORED = 16_384
-
-/** the content of a floor that stands for every content of its AID: what it had was lost with its place in the spill */
-export const ANY_CONTENT = 0
-
-/** Newest time of a content that may have been acknowledged before its template was forgotten. */
-interface MinTimestamp {
-  ts: number
-  lateRun: number
-}
 
 export interface Scope {
   readonly source: Source
@@ -45,8 +35,6 @@ export interface Scope {
   weight: number
   heardAt: number
 }
-
-type MinTimestamps = Map<number, MinTimestamp>
 
 export interface Source {
   readonly aid: number
@@ -60,25 +48,15 @@ export interface Source {
   used: number
 }
 
-function raiseMinTimestamp(minTimestamps: MinTimestamps, shape: number, ts: number): void {
-  const minTimestamp = minTimestamps.get(shape)
-  if (minTimestamp && minTimestamp.ts >= ts) return
-  minTimestamps.delete(shape)
-  minTimestamps.set(shape, { ts, lateRun: 0 })
-  if (minTimestamps.size > MAX_FLOORS) minTimestamps.delete(minTimestamps.keys().next().value!)
-}
-
 interface SourcesOptions {
   maxSources: number
   /** bytes all templates may take, roughly */
   maxBytes: number
-  registry: Registry | null
+  registry: TemplateFiles | null
   /** where AIDs wait that find no room; null: they are forgotten */
   spill: Spill | null
   /** description of a `state.unit` */
   metaOf: MetaOf
-  /** makes the newest state of a kept template; throws when its text is broken */
-  restore: (history: SlotHistory, full: FullText, ts: number) => void
   /** called for a kept template that does not hold together; it costs a NEED_FULL, nothing more */
   damaged: () => void
   /** called for templates given up for want of room */
@@ -331,10 +309,12 @@ export class Sources {
       const ts = Math.max(0, newest)
       if (!texts) continue
       try {
-        const read = readFull(new TextTemplate(signature, texts).text(msToken(ts)), isPlainSignature(signature))
+        const read = readFull(templateText(signature, texts, msToken(ts)), isPlainSignature(signature))
         if (read.signature !== signature) continue
         const history = new SlotHistory(shapeOf(read))
-        this.#options.restore(history, read, ts)
+        history.begin(-1, false)
+        history.fill(read.sensors, this.#options.metaOf)
+        history.keep(ts)
         if (newest < 0) history.rebuild()
         templates.set(tid, history)
       } catch {

@@ -53,9 +53,11 @@ export const signatureHead = (id: string, state: string, plain: boolean): string
 /** Whether a signature is of a template of C firmware. */
 export const isPlainSignature = (signature: string): boolean => /^[^.|]*\.[^.|]*\.\{TS,plain\}\|/.test(signature)
 
-/** A signature with a time token in its place. */
-export const withTime = (signature: string, token: string): string =>
-  signature.replace(isPlainSignature(signature) ? PLAIN_TIME : TIME, () => token)
+/** The text of a template at a time token; slots that are not there are empty. */
+export function templateText(signature: string, slots: readonly string[], token: string): string {
+  const parts = signature.replace(isPlainSignature(signature) ? PLAIN_TIME : TIME, () => token).split('\x01')
+  return parts.reduce((text, part, k) => text + (slots[k - 1] ?? '') + part)
+}
 
 /** The sensor of a segment, or null for geohash, url, message and anything else. */
 export function sensorOf(segment: string): SensorSegment | null {

@@ -1,7 +1,8 @@
 // The model behind the property tests of DIFF (R10): senders with changing devices, a link that loses, doubles and holds
 // packets back, and a receiver that may be started anew. Every fact sent is kept; whatever is decoded must be one of them.
 import type { Fact, SensorFact } from '../../../src/pipeline/fact'
-import { type DecodedPacket, Fusion } from '../../../src/pipeline/fuse'
+import { Fusion } from '../../../src/pipeline/fuse'
+import type { DecodedPacket } from '../../../src/pipeline/received'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { type EncodedFrame, UplinkEncoder } from '../../../src/pipeline/sender'
 import { baseCommand } from '../../../src/wire/commands'

@@ -1,7 +1,7 @@
 // Header, checksums and cipher of a frame: what is known of one that cannot be opened, and why not (X26).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { frameTime, openFrame, templateOf } from '../../../src/pipeline/receive'
+import { frameTime, openFrame } from '../../../src/pipeline/receive'
 import { deriveSessionKey, xorPayload } from '../../../src/wire/cipher'
 import { crc8 } from '../../../src/wire/crc'
 import { peerFrame } from '../../lib/peer'
@@ -120,10 +120,4 @@ test('the time of a frame: zero is stamped, below 1e11 it is seconds', () => {
     [0, 1, 1e11 - 1, 1e11, T0].map(ts => frameTime(ts, 77)),
     [77, 1000, (1e11 - 1) * 1000, 1e11, T0],
   )
-})
-
-test('what a template of texts takes in memory', () => {
-  const { signature, weight } = templateOf('D.1.AAAAAAAA|a>K.K:12|&u33|')
-  assert.equal(signature, 'D.1.{TS}|a>\x01:\x01|&u33|')
-  assert.equal(weight, 300 + 2 * signature.length + (32 + 6) + (32 + 4))
 })

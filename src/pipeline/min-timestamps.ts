@@ -1,0 +1,51 @@
+// The newest time of each content that was acknowledged before its template was forgotten. An older FULL is no base for DIFFs: the
+// next one would leave out what changed between. A sender whose clock was set back is believed after a while.
+
+/** the content of a floor that stands for every content of its AID: what it had was lost with its place in the spill */
+export const ANY_CONTENT = 0
+
+/** contents of one AID whose newest time is remembered */
+const MAX_FLOORS = 256
+
+/** Newest time of a content that may have been acknowledged before its template was forgotten. */
+interface MinTimestamp {
+  ts: number
+  lateRun: number
+}
+
+export type MinTimestamps = Map<number, MinTimestamp>
+
+export function raiseMinTimestamp(minTimestamps: MinTimestamps, shape: number, ts: number): void {
+  const minTimestamp = minTimestamps.get(shape)
+  if (minTimestamp && minTimestamp.ts >= ts) return
+  minTimestamps.delete(shape)
+  minTimestamps.set(shape, { ts, lateRun: 0 })
+  if (minTimestamps.size > MAX_FLOORS) minTimestamps.delete(minTimestamps.keys().next().value!)
+}
+
+/** a sender whose clock was set back by more than this is believed after so many late frames */
+export const STEP_BACK_MS = 600_000
+export const STEP_BACK_FRAMES = 8
+
+/** Whether a time is older than what of that content may have been acknowledged; a clock that was set back is believed. */
+export function isBelow(minTimestamps: MinTimestamps, content: number, ts: number): boolean {
+  const minTimestamp = minTimestamps.get(content)
+  if (!minTimestamp || ts >= minTimestamp.ts) return false
+  minTimestamp.lateRun++
+  if (minTimestamp.lateRun <= STEP_BACK_FRAMES || minTimestamp.ts - ts <= STEP_BACK_MS) return true
+  minTimestamps.delete(content)
+  return false
+}
+
+/**
+ * True for a FULL of a run that may have had newer packets acknowledged by a receiver that forgot them since. Bare frames are
+ * never acknowledged, and come with epoch -1.
+ */
+export function isStale(
+  { source, epoch }: { source: { minTimestamps: MinTimestamps }; epoch: number },
+  content: number,
+  ts: number,
+): boolean {
+  if (epoch < 0) return false
+  return isBelow(source.minTimestamps, content, ts) || isBelow(source.minTimestamps, ANY_CONTENT, ts)
+}
