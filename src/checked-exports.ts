@@ -6,7 +6,7 @@ import {
   renderSection as render,
   unregisterDisplayProvider as unregister,
 } from './display'
-import { checkArgument, checkFunction, checkMethods, checkNames, type Names } from './lib/checked'
+import { checkArgument, checkFunction, checkMethods, checkNames, namesOf } from './lib/checked'
 import { FlashLog } from './log'
 import { createPureCore as create, type PureCoreOptions } from './pipeline/pycore'
 import { Receiver as BareReceiver, type ReceiverOptions } from './pipeline/receiver'
@@ -78,76 +78,24 @@ export const unregisterDisplayProvider = checkFunction(
 export const renderSection = checkFunction('renderSection', ['name text', 'format text~'], render)
 export const collectAllSections = checkFunction('collectAllSections', ['format text~'], collect)
 
-const CORE: Names<PureCoreOptions> = {
-  precision: 1,
-  unitDialect: 1,
-  units: 1,
-  clock: 1,
-  engine: 1,
-  localId: 1,
-  registryDir: 1,
-  files: 1,
-  keys: 1,
-  policy: 1,
-  maxTid: 1,
-  maxBytes: 1,
-  resolver: 1,
-  fusion: 1,
-  sensorIds: 1,
-}
-const CLIENT: Names<SecureClientOptions> = { sessions: 1, clock: 1, requireSecure: 1, otherServers: 1, maxSources: 1 }
-const SERVER: Names<SecureServerOptions> = {
-  sessions: 1,
-  clock: 1,
-  serverTime: 1,
-  requireSecure: 1,
-  rekeyAfterS: 1,
-  plaintextAfterSecure: 1,
-  onRekey: 1,
-  maxSources: 1,
-}
-const SESSIONS: Names<SecureSessionsOptions> = {
-  expireSeconds: 1,
-  storePath: 1,
-  peer: 1,
-  timeSyncThreshold: 1,
-  now: 1,
-  mono: 1,
-  files: 1,
-  onProblem: 1,
-  maxSessions: 1,
-}
-const RECEIVER: Names<ReceiverOptions> = {
-  precision: 1,
-  dialect: 1,
-  units: 1,
-  engine: 1,
-  clock: 1,
-  files: 1,
-  registryDir: 1,
-  inboundKey: 1,
-  maxSources: 1,
-  stamp: 1,
-  latest: 1,
-  maxBytes: 1,
-  spillDir: 1,
-  spillBytes: 1,
-}
-const ENCODER: Names<UplinkEncoderOptions> = {
-  aid: 1,
-  diffBase: 1,
-  frames: 1,
-  fullEvery: 1,
-  fullIntervalS: 1,
-  acknowledged: 1,
-  precision: 1,
-  dialect: 1,
-  units: 1,
-  engine: 1,
-  slab: 1,
-  firstTid: 1,
-  clock: 1,
-}
+const CORE = namesOf<PureCoreOptions>()(
+  'precision unitDialect units clock engine localId registryDir files keys policy maxTid maxBytes resolver fusion',
+  'sensorIds',
+)
+const CLIENT = namesOf<SecureClientOptions>()('sessions clock requireSecure otherServers maxSources')
+const SERVER = namesOf<SecureServerOptions>()(
+  'sessions clock serverTime requireSecure rekeyAfterS plaintextAfterSecure onRekey maxSources',
+)
+const SESSIONS = namesOf<SecureSessionsOptions>()(
+  'expireSeconds storePath peer timeSyncThreshold now mono files onProblem maxSessions',
+)
+const RECEIVER = namesOf<ReceiverOptions>()(
+  'precision dialect units engine clock files registryDir inboundKey maxSources stamp latest maxBytes spillDir',
+  'spillBytes',
+)
+const ENCODER = namesOf<UplinkEncoderOptions>()(
+  'aid diffBase frames fullEvery fullIntervalS acknowledged precision dialect units engine slab firstTid clock',
+)
 
 /** Makes the core of this build. */
 export function createPureCore(options: PureCoreOptions): ReturnType<typeof create> {
@@ -158,28 +106,24 @@ export function createPureCore(options: PureCoreOptions): ReturnType<typeof crea
 
 export class SecureClient extends BareClient {
   constructor(options: SecureClientOptions = {}) {
-    checkArgument('new SecureClient', 'options object', options)
     checkNames('new SecureClient', options, CLIENT)
     super(options)
   }
 }
 export class SecureServer extends BareServer {
   constructor(options: SecureServerOptions = {}) {
-    checkArgument('new SecureServer', 'options object', options)
     checkNames('new SecureServer', options, SERVER)
     super(options)
   }
 }
 export class SecureSessions extends BareSessions {
   constructor(options: SecureSessionsOptions = {}) {
-    checkArgument('new SecureSessions', 'options object', options)
     checkNames('new SecureSessions', options, SESSIONS)
     super(options)
   }
 }
 export class Receiver extends BareReceiver {
   constructor(options: ReceiverOptions = {}) {
-    checkArgument('new Receiver', 'options object', options)
     checkNames('new Receiver', options, RECEIVER)
     super(options)
   }

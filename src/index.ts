@@ -10,7 +10,7 @@ import { uartOptions } from '../drivers/uart/uart-options'
 import { checkLibrary } from './arguments'
 import type { Fragment } from './config'
 import { DisplayProvider, getDisplayRegistry, providerOf } from './display'
-import { badArgument, checkArgument, checkNames, type Names } from './lib/checked'
+import { badArgument, checkArgument, checkNames, namesOf } from './lib/checked'
 import type { SourceDriver } from './links/contracts'
 import { type DriverTable, Registry } from './links/registry'
 import { FlashLog } from './log'
@@ -41,35 +41,25 @@ import { wireUnits } from './units/wire'
 /** Unit expressions and the words for units on the wire, as units/ has them. */
 export const ucumUnits: UnitResolver & WireUnits = { ...wireUnits(), resolve, resolveList }
 
-const ENGINE: Names<EngineOptions> = { precision: 1, unitDialect: 1, units: 1, clock: 1 }
+const ENGINE = namesOf<EngineOptions>()('precision unitDialect units clock')
 
 /** Fact dict ↔ Base62 text (specification, "Pipeline components"). `configPath` null: defaults. */
 export class Engine extends BareEngine {
   constructor(configPath: string | null = null, options: EngineOptions = {}) {
     checkArgument('new Engine', 'configPath text?', configPath)
-    checkArgument('new Engine', 'options object~', options)
     checkNames('new Engine', options, ENGINE)
     super(configPath, { units: ucumUnits, ...options })
   }
 }
 
-const FUSION: Names<FusionOptions> = {
-  ...ENGINE,
-  engine: 1,
-  localId: 1,
-  registryDir: 1,
-  files: 1,
-  keys: 1,
-  policy: 1,
-  maxTid: 1,
-  maxBytes: 1,
-}
+const FUSION = namesOf<FusionOptions>()(
+  'precision unitDialect units clock engine localId registryDir files keys policy maxTid maxBytes',
+)
 
 /** Base62 text ↔ binary packet (specification, "Pipeline components"). `configPath` null: defaults. */
 export class Fusion extends BareFusion {
   constructor(configPath: string | null = null, options: FusionOptions = {}) {
     checkArgument('new Fusion', 'configPath text?', configPath)
-    checkArgument('new Fusion', 'options object~', options)
     checkNames('new Fusion', options, FUSION)
     super(configPath, { units: ucumUnits, ...options })
   }
@@ -224,28 +214,15 @@ const parts = (): NodeParts => ({
   },
 })
 
-const NODE: Names<NodeOptions> = {
-  registry: 1,
-  request: 1,
-  createCore: 1,
-  fragments: 1,
-  services: 1,
-  database: 1,
-  config: 1,
-  clock: 1,
-  logger: 1,
-  log: 1,
-  idAllocator: 1,
-  secureStorePath: 1,
-  serviceManager: 1,
-  dbManager: 1,
-}
+const NODE = namesOf<NodeOptions>()(
+  'registry request createCore fragments services database config clock logger log idAllocator secureStorePath',
+  'serviceManager dbManager',
+)
 
 /** A node (specification, "Node operations"). `configPath` null: found as the CLI finds it, else the defaults. */
 export class Node extends NodeBase {
   constructor(configPath: string | null = null, options: NodeOptions = {}) {
     checkArgument('new Node', 'configPath text?', configPath)
-    checkArgument('new Node', 'options object~', options)
     checkNames('new Node', options, NODE)
     super(configPath, parts(), options)
     // sections that are rendered without a node show this one
@@ -253,21 +230,12 @@ export class Node extends NodeBase {
   }
 }
 
-const MEDIA: Names<TransporterManagerOptions> = {
-  config: 1,
-  registry: 1,
-  clock: 1,
-  logger: 1,
-  timers: 1,
-  onPacket: 1,
-  context: 1,
-}
+const MEDIA = namesOf<TransporterManagerOptions>()('config registry clock logger timers onPacket context')
 
 /** The media of a node, by themselves (specification, "Transporter manager"); `node.transporterManager` is the node's own. */
 export class TransporterManager extends BareTransporters {
   constructor(node: NodeBase, options: Partial<TransporterManagerOptions> = {}) {
     if (!(node instanceof NodeBase)) throw badArgument('new TransporterManager', 'node', 'a Node', node)
-    checkArgument('new TransporterManager', 'options object~', options)
     checkNames('new TransporterManager', options, MEDIA)
     super({ config: node.store, registry: new Registry({ media: mediaTable }), ...options })
   }

@@ -51,23 +51,25 @@ export function checkArgument(where: string, spec: string, value: unknown): void
   if (!holds(value)) throw badArgument(where, name, what, value)
 }
 
-/** The options and the parts that a constructor was handed. */
-export function checkOptions(where: string, options: unknown, deps?: unknown): void {
-  checkArgument(where, 'options object~', options)
-  checkArgument(where, 'deps object~', deps)
-}
+type Words<Text extends string> = Text extends `${infer First} ${infer Rest}` ? First | Words<Rest> : Text
+type Missing<All, Some> = Exclude<All | Some, All & Some>
 
-/** The names of the options `T`, all of them: what a constructor knows. */
-export type Names<T> = Readonly<Record<keyof T, 1>>
+/** The names of the options `T`: what a constructor knows. One that is missing or too many does not compile. */
+export const namesOf =
+  <T>() =>
+  <Text extends string>(
+    ...names: [Missing<keyof T, Words<Text>>] extends [never] ? readonly Text[] : never
+  ): readonly string[] =>
+    names.join(' ').split(' ')
 
-/** Throws BAD_ARGUMENT for the first option that is not `known`, with the name that was probably meant. */
-export function checkNames(where: string, options: object, known: object): void {
-  const names = Object.keys(known)
+/** Throws BAD_ARGUMENT for the first option that is not among `names`, with the one that was probably meant. */
+export function checkNames(where: string, options: object, names: readonly string[], what = 'options'): void {
+  checkArgument(where, `${what} object~`, options)
   const stranger = Object.keys(options).find(name => !names.includes(name))
   if (stranger === undefined) return
   const meant = nearest(stranger, names)
-  const what = meant ? `did you mean ${meant}?` : `there are ${names.join(', ')}`
-  throw new OsError('BAD_ARGUMENT', `${where}: no option is named ${shown(stranger)}; ${what}`, {
+  const hint = meant ? `did you mean ${meant}?` : `there are ${names.join(', ')}`
+  throw new OsError('BAD_ARGUMENT', `${where}: no option is named ${shown(stranger)}; ${hint}`, {
     details: { argument: stranger },
   })
 }

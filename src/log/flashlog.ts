@@ -2,7 +2,7 @@
 // file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
 // makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
 // named in the loss ledger. Only one process may have a log open (D17 guards that).
-import { checkNames, type Names } from '../lib/checked'
+import { checkNames, namesOf } from '../lib/checked'
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 import { DayCounter } from './daycounter'
@@ -20,23 +20,10 @@ import type { LogState } from './state'
 import { Tail } from './tail'
 import { Writer } from './writer'
 
-const OPTIONS: Names<FlashLogOptions> = {
-  dir: 1,
-  files: 1,
-  clock: 1,
-  timers: 1,
-  logger: 1,
-  maxBytes: 1,
-  maxAgeS: 1,
-  commitIntervalMs: 1,
-  ackCommitMs: 1,
-  commitBytes: 1,
-  whenFull: 1,
-  segmentBytes: 1,
-  bufferBytes: 1,
-  isAlarm: 1,
-  version: 1,
-}
+const OPTIONS = namesOf<FlashLogOptions>()(
+  'dir files clock timers logger maxBytes maxAgeS commitIntervalMs ackCommitMs commitBytes whenFull segmentBytes',
+  'bufferBytes isAlarm version',
+)
 
 export class FlashLog {
   /** number of this opening of the log, from 1 */

@@ -4,7 +4,7 @@
 // with the checks of what may be sent.
 // Values stay float64: what the wire can hold is checked here, but rounding is the wire's own. Conversion of one row on the hot
 // path: one map lookup and one multiply-add; conversions are kept in a bounded cache.
-import { checkArgument, checkNames, checkOptions, type Names } from '../lib/checked'
+import { checkArgument, checkNames, namesOf } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { type Resolved, resolve, resolveList } from '../units/canonical'
@@ -90,7 +90,7 @@ export function fitsWire(value: number, unit: string, precision: number): boolea
     .some(({ scale }) => fitsFixedPoint(value / scale, precision))
 }
 
-const OPTIONS: Names<StandardizerOptions> = { clock: 1, settings: 1 }
+const OPTIONS = namesOf<StandardizerOptions>()('clock settings')
 
 /** The standardizer of the specification; works alone. The configuration is read once, here. Throws CONFIG_SYNTAX, CONFIG_INVALID. */
 export class Standardizer {
@@ -104,7 +104,6 @@ export class Standardizer {
   #rejected: RefusedAttributeRow[] | undefined
 
   constructor(configPath = 'Config.json', options: StandardizerOptions = {}) {
-    checkOptions('new Standardizer', options)
     checkNames('new Standardizer', options, OPTIONS)
     const { clock = systemClock, settings } = options
     checkArgument('new Standardizer', 'configPath text', configPath)

@@ -6,7 +6,7 @@
 
 import { ConfigStore } from '../config'
 import { checkOptions, readArguments } from '../lib/arguments'
-import { checkArgument, checkNames, type Names } from '../lib/checked'
+import { checkArgument, checkNames, namesOf } from '../lib/checked'
 import type { CommandForm } from '../lib/command-options'
 import { asOsError, OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
@@ -51,7 +51,7 @@ export interface ManagerOptions {
 
 const HELP = { type: 'boolean', help: 'print this help' } as const
 
-const OPTIONS: Names<ManagerOptions> = { logger: 1, timers: 1, limitMs: 1, display: 1 }
+const OPTIONS = namesOf<ManagerOptions>()('logger timers limitMs display')
 
 export class ServiceManager implements Managed {
   readonly #config: ConfigStore | Record<string, unknown> | null
@@ -69,7 +69,6 @@ export class ServiceManager implements Managed {
     mode = 'runtime',
     options: ManagerOptions = {},
   ) {
-    checkArgument('new ServiceManager', 'options object~', options)
     checkNames('new ServiceManager', options, OPTIONS)
     const { logger = silentLogger, timers = systemTimers, limitMs = 10_000, display } = options
     checkArgument('new ServiceManager', 'config object?', config)

@@ -7,7 +7,7 @@
 
 import { isAbsolute, join } from 'node:path'
 import { ConfigStore } from '../config/config-store'
-import { checkArgument, checkNames, type Names } from '../lib/checked'
+import { checkArgument, checkNames, namesOf } from '../lib/checked'
 import type { Clock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
@@ -35,7 +35,7 @@ export interface DatabaseManagerOptions {
 /** Config.json as an object. */
 type Dict = Readonly<Record<string, unknown>>
 
-const OPTIONS: Names<DatabaseManagerOptions> = { database: 1, log: 1, dataDir: 1, clock: 1, logger: 1, files: 1 }
+const OPTIONS = namesOf<DatabaseManagerOptions>()('database log dataDir clock logger files')
 
 export class DatabaseManager {
   readonly #sql: SqlConfig
@@ -47,7 +47,6 @@ export class DatabaseManager {
   /** `config`: what a Node's `config` or `store` holds, or a dict with `storage.sql` and the option `dataDir`. */
   constructor(config: ConfigStore | Dict, options: DatabaseManagerOptions = {}) {
     checkArgument('new DatabaseManager', 'config object', config)
-    checkArgument('new DatabaseManager', 'options object', options)
     checkNames('new DatabaseManager', options, OPTIONS)
     this.#store = config instanceof ConfigStore ? config : ConfigStore.of(config)
     const tree = config instanceof ConfigStore ? config.config : config

@@ -11,7 +11,7 @@ import {
   type SectionReader,
   sectionNames,
 } from '../display'
-import { checkArgument, checkNames, type Names } from '../lib/checked'
+import { checkArgument, checkNames, namesOf } from '../lib/checked'
 import { type Clock, systemClock } from '../lib/clock'
 import { OsError } from '../lib/errors'
 import { systemTimers, type Timers } from '../lib/timers'
@@ -40,7 +40,7 @@ export type TuiSnapshot = Record<string, Plain> & { timestamp: number }
 const LEAST_INTERVAL_S = 0.1
 const MOST_INTERVAL_S = 3600
 
-const OPTIONS: Names<TuiOptions> = { reader: 1, terminal: 1, clock: 1, timers: 1, signal: 1, title: 1, standard: 1 }
+const OPTIONS = namesOf<TuiOptions>()('reader terminal clock timers signal title standard')
 
 export class TerminalUi {
   /** what was rendered last, as a whole */
@@ -53,7 +53,6 @@ export class TerminalUi {
   /** `node`: a Node of this library, or null where the options name a reader. */
   constructor(node: unknown = null, options: TuiOptions = {}) {
     checkArgument('new TerminalUi', 'node object?', node)
-    checkArgument('new TerminalUi', 'options object', options)
     checkNames('new TerminalUi', options, OPTIONS)
     this.#options = options
     this.#reader = options.reader ?? new RegistryReader(getDisplayRegistry(), node)

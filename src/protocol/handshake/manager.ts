@@ -9,7 +9,7 @@
 // for any bytes.
 import { join } from 'node:path'
 import { newDeviceId } from '../../config/device'
-import { checkNames, checkOptions, type Names } from '../../lib/checked'
+import { checkNames, namesOf } from '../../lib/checked'
 import { type Clock, systemClock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import { realFiles } from '../../lib/files'
@@ -30,24 +30,11 @@ import type { HandshakeDeps, HandshakeOptions } from './types'
 export type { HandshakeDeps, HandshakeOptions, StrictSecurity } from './types'
 export type { DispatchResult }
 
-const OPTIONS: Names<HandshakeOptions> = { targetSyncCount: 1, registryDir: 1, expireSeconds: 1, secureStorePath: 1 }
-const DEPS: Names<HandshakeDeps> = {
-  clock: 1,
-  serverTime: 1,
-  allocator: 1,
-  parser: 1,
-  sessions: 1,
-  strict: 1,
-  role: 1,
-  sequence: 1,
-  timeSyncThreshold: 1,
-  requireOpenRequest: 1,
-  onServerTime: 1,
-  onProblem: 1,
-  files: 1,
-  deviceId: 1,
-  sleep: 1,
-}
+const OPTIONS = namesOf<HandshakeOptions>()('targetSyncCount registryDir expireSeconds secureStorePath')
+const DEPS = namesOf<HandshakeDeps>()(
+  'clock serverTime allocator parser sessions strict role sequence timeSyncThreshold requireOpenRequest',
+  'onServerTime onProblem files deviceId sleep',
+)
 
 export class HandshakeManager {
   readonly targetSyncCount: number
@@ -69,9 +56,8 @@ export class HandshakeManager {
   readonly #timestamps = new TimestampWatermarks()
 
   constructor(options: HandshakeOptions = {}, deps: HandshakeDeps = {}) {
-    checkOptions('new HandshakeManager', options, deps)
     checkNames('new HandshakeManager', options, OPTIONS)
-    checkNames('new HandshakeManager', deps, DEPS)
+    checkNames('new HandshakeManager', deps, DEPS, 'deps')
     const { targetSyncCount = 3, registryDir = null, expireSeconds = 86_400, secureStorePath = null } = options
     this.targetSyncCount = targetSyncCount
     this.expireSeconds = expireSeconds

@@ -9,7 +9,7 @@
 // which reads in slices; times are UNIX seconds.
 
 import { join } from 'node:path'
-import { checkNames, checkOptions, type Names } from '../../lib/checked'
+import { checkNames, namesOf } from '../../lib/checked'
 import { OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import { checkpointPieces } from './checkpoint'
@@ -40,17 +40,10 @@ interface Offer {
   readonly grantedTo: string | undefined
 }
 
-const OPTIONS: Names<IdAllocatorOptions> = {
-  baseDir: 1,
-  startId: 1,
-  endId: 1,
-  persistFile: 1,
-  maxReleased: 1,
-  leasePolicy: 1,
-  maxBytes: 1,
-  metricsSink: 1,
-}
-const DEPS: Names<IdAllocatorDeps> = { store: 1, now: 1, mono: 1 }
+const OPTIONS = namesOf<IdAllocatorOptions>()(
+  'baseDir startId endId persistFile maxReleased leasePolicy maxBytes metricsSink',
+)
+const DEPS = namesOf<IdAllocatorDeps>()('store now mono')
 
 export class IdAllocator {
   readonly #range: IdRange
@@ -62,9 +55,8 @@ export class IdAllocator {
   #refused = 0
 
   constructor(options: IdAllocatorOptions = {}, deps: IdAllocatorDeps = {}) {
-    checkOptions('new IdAllocator', options, deps)
     checkNames('new IdAllocator', options, OPTIONS)
-    checkNames('new IdAllocator', deps, DEPS)
+    checkNames('new IdAllocator', deps, DEPS, 'deps')
     const {
       baseDir = null,
       startId = 1,
