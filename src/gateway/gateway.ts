@@ -62,8 +62,6 @@ import { Uplinks } from './uplink/uplinks'
 
 export type { GatewayOptions }
 
-const LOCAL: LinkMetadata = { medium: 'local' }
-
 export class Gateway {
   readonly config: ConfigStore
   /** as it was at the start: a change counts from the next one on */
@@ -186,16 +184,13 @@ export class Gateway {
       standardizer: new Standardizer('', { clock, settings: { precision, unit_dialect: dialect } }),
       maxPacket: () => this.uplinks.maxPacket,
       sizeOf: fact => maxFullSize(engine, this.identity.assignedId, fact),
-      onFact: fact => this.#noted(fact, LOCAL),
+      onFact: fact => this.#noted(fact, { medium: 'local' }),
     })
     this.sources = new Sources(this.#links, this.intake, log, ids => this.latest.drop(ids))
     this.#allowed = allowList(config.config.receiver.allow, logger)
     this.loopback = new LocalUpstream(() => ({
-      script: options.script,
-      dataDir,
-      deviceId: `${this.identity.deviceId}-upstream`,
-      clock,
-      logger: logger.child('loopback'),
+      ...{ script: options.script, clock, logger: logger.child('loopback') },
+      ...{ dataDir, deviceId: `${this.identity.deviceId}-upstream` },
     }))
     this.uplinks = new Uplinks({
       correct: keeper.corrections.correct,
@@ -228,7 +223,12 @@ export class Gateway {
     this.receivers = new Receivers(this.#links, this.receive)
     this.guard = new Guard({
       ...options.supervision,
-      ...{ config, clock, logger: logger.child('guard'), pass: () => this.#passToken() },
+      ...{ config, clock, logger: logger.child('guard') },
+      // the same steps as for a reading of a source, without a source (D14)
+      pass: async () => {
+        this.intake.token()
+        await this.uplinks.token()
+      },
       ...{ line: () => statusLine(this.status()), works: worksSince(() => this.status()) },
       level: (level, reason) => this.#ease(level, reason),
     })
@@ -353,12 +353,6 @@ export class Gateway {
 
   #database(run: (database: Database) => Promise<void>): void {
     if (this.database) run(this.database).catch(error => this.#logger.error(`database: ${asOsError(error).message}`))
-  }
-
-  /** The same steps as for a reading of a source, without a source (D14). */
-  async #passToken(): Promise<void> {
-    this.intake.token()
-    await this.uplinks.token()
   }
 
   /** The resource guard wants less done, or may have more done again. */

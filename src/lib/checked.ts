@@ -51,7 +51,7 @@ export function checkArgument(where: string, spec: string, value: unknown): void
   if (!holds(value)) throw badArgument(where, name, what, value)
 }
 
-type Words<Text extends string> = Text extends `${infer First} ${infer Rest}` ? First | Words<Rest> : Text
+type Words<Text extends string> = Text extends `${infer First} ${infer Tail}` ? First | Words<Tail> : Text
 type Missing<All, Some> = Exclude<All | Some, All & Some>
 
 /** The names of the options `T`: what a constructor knows. One that is missing or too many does not compile. */

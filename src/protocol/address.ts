@@ -25,3 +25,6 @@ export function networkOf(address: string): string {
   const network = groups.slice(0, 4).map(group => Number.parseInt(group, 16).toString(16))
   return `${network.join(':')}::/64`
 }
+
+/** The address of a session's file, where a peer of the reference writes a pair. */
+export const peerAddress = (text: string): string => /^\('(.+)', \d+\)$/.exec(text)?.[1] ?? text

@@ -9,7 +9,7 @@
 // which reads in slices; times are UNIX seconds.
 
 import { join } from 'node:path'
-import { checkNames, namesOf } from '../../lib/checked'
+import { checkNames } from '../../lib/checked'
 import { OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import { checkpointPieces } from './checkpoint'
@@ -19,7 +19,7 @@ import { leasePolicy } from './lease'
 import { LeaseKeeper, RECLAIM_AT_ONCE } from './lease-keeper'
 import { IdRange, UNASSIGNED } from './range'
 import { type IdEntry, type IdRecord, type IdState, ownText } from './state'
-import type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions } from './types'
+import { type AllocatorStats, DEPS, type IdAllocatorDeps, type IdAllocatorOptions, OPTIONS } from './types'
 
 export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
 
@@ -40,15 +40,12 @@ interface Offer {
   readonly grantedTo: string | undefined
 }
 
-const OPTIONS = namesOf<IdAllocatorOptions>()(
-  'baseDir startId endId persistFile maxReleased leasePolicy maxBytes metricsSink',
-)
-const DEPS = namesOf<IdAllocatorDeps>()('store now mono')
-
 export class IdAllocator {
   readonly #range: IdRange
   readonly #maxBytes: number
   readonly #touchEvery: number
+  /** at least so long an id of a pool is held */
+  readonly #poolLease: number
   readonly #keeper: LeaseKeeper
   #checkpoint: Promise<void> = Promise.resolve()
   #checkpointFailures = 0
@@ -83,7 +80,9 @@ export class IdAllocator {
       maxReleased: Math.max(256, maxReleased),
       granted: this.#range.granted,
     })
-    this.#touchEvery = Math.min(TOUCH_SECONDS, this.#keeper.policy.base_lease_seconds / 8)
+    const { base_lease_seconds } = this.#keeper.policy
+    this.#touchEvery = Math.min(TOUCH_SECONDS, base_lease_seconds / 8)
+    this.#poolLease = Math.max(base_lease_seconds, POOL_HOLD_SECONDS)
   }
 
   /**
@@ -157,17 +156,14 @@ export class IdAllocator {
     const now = this.#keeper.tick()
     const lease_expires_at = now + (pool ? this.#poolLease : this.#keeper.policy.base_lease_seconds)
     for (const id of ids) {
-      const entry = this.#offeredEntry(id)
-      if (!entry) continue
-      this.#keeper.change({
-        set: id,
-        record: { ...entry, state: 'active', last_seen: now, lease_expires_at },
-      })
+      const entry = this.#entry(id)
+      if (entry?.state !== 'offered') continue
+      this.#keeper.change({ set: id, record: { ...entry, state: 'active', last_seen: now, lease_expires_at } })
     }
   }
 
   isOffered(id: number): boolean {
-    return this.#offeredEntry(id) !== undefined
+    return this.#entry(id)?.state === 'offered'
   }
 
   /** ids that are offered now, and those taken back since the start */
@@ -194,14 +190,8 @@ export class IdAllocator {
   }
 
   /** Counts the ids in use by whom they were granted to, in slices; `counts` says which. */
-  async countGranted(counts: (id: number) => boolean): Promise<Map<string, number>> {
-    const found = new Map<string, number>()
-    let seen = 0
-    for (const { id, granted_to } of this.#keeper.load().entries.values()) {
-      if (++seen % 4096 === 0) await turn()
-      if (granted_to !== undefined && counts(id)) found.set(granted_to, (found.get(granted_to) ?? 0) + 1)
-    }
-    return found
+  countGranted(counts: (id: number) => boolean): Promise<Map<string, number>> {
+    return this.#keeper.load().countGranted(counts)
   }
 
   /** Calls `listener` with every id that is free again from now on, and whom it was granted to. */
@@ -236,13 +226,8 @@ export class IdAllocator {
     const state = this.#keeper.load()
     const entry = state.entries.get(idVal)
     if (!entry) return false
-    const lease = immediate ? 0 : this.#keeper.meter.effective(now)
-    const record: IdRecord = {
-      ...entry,
-      state: 'offline',
-      offline_since: now,
-      lease_expires_at: now + Math.max(0, lease),
-    }
+    const lease_expires_at = now + Math.max(0, immediate ? 0 : this.#keeper.meter.effective(now))
+    const record: IdRecord = { ...entry, state: 'offline', offline_since: now, lease_expires_at }
     this.#keeper.change({ set: idVal, record })
     this.#keeper.reclaim(now)
     this.#keeper.cutOffline(now)
@@ -358,16 +343,6 @@ export class IdAllocator {
     return this.#keeper.load().entries.get(id)
   }
 
-  #offeredEntry(id: number): IdEntry | undefined {
-    const entry = this.#entry(id)
-    return entry?.state === 'offered' ? entry : undefined
-  }
-
-  /** at least so long an id of a pool is held */
-  get #poolLease(): number {
-    return Math.max(this.#keeper.policy.base_lease_seconds, POOL_HOLD_SECONDS)
-  }
-
   #allocate(meta: string, key: string, now: number, { lease, seconds: offerSeconds, grantedTo }: Offer): number {
     const state = this.#keeper.load()
     const known = state.byKey(key)
@@ -406,15 +381,11 @@ export class IdAllocator {
       state.heard(entry, now, lease_expires_at)
       return
     }
-    const record: IdRecord = {
-      ...entry,
-      meta: text,
-      state: offered ? 'offered' : 'active',
-      offline_since: 0,
-      last_seen: now,
-      lease_expires_at,
-    }
-    this.#keeper.change({ set: entry.id, record })
+    const seen = { offline_since: 0, last_seen: now, lease_expires_at }
+    this.#keeper.change({
+      set: entry.id,
+      record: { ...entry, ...seen, meta: text, state: offered ? 'offered' : 'active' },
+    })
   }
 
   #free(state: IdState, now: number): number {

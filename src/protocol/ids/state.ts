@@ -1,6 +1,7 @@
 // What the allocator remembers: a map of the ids in use, the freed ids, and how a change of the journal is applied: one
 // function for the live allocator and for recovery, so that both always agree. Pure; nothing here fails.
 
+import { turn } from '../../lib/yield'
 import type { LeaseMetrics } from './lease'
 
 type State = 'active' | 'offline' | 'offered'
@@ -96,6 +97,17 @@ export class IdState {
 
   get entries(): ReadonlyMap<number, IdEntry> {
     return this.#entries
+  }
+
+  /** Counts the ids by whom they were granted to, in slices; `counts` says which. */
+  async countGranted(counts: (id: number) => boolean): Promise<Map<string, number>> {
+    const found = new Map<string, number>()
+    let seen = 0
+    for (const { id, granted_to } of this.#entries.values()) {
+      if (++seen % 4096 === 0) await turn()
+      if (granted_to !== undefined && counts(id)) found.set(granted_to, (found.get(granted_to) ?? 0) + 1)
+    }
+    return found
   }
 
   /** The id of the device with that key; none has ''. */

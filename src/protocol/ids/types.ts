@@ -1,5 +1,6 @@
 // What the ID allocator is made of and what it tells of itself (specification "ID allocator").
 
+import { namesOf } from '../../lib/checked'
 import type { IdStore } from './id-store'
 import type { LeaseMetrics, LeasePolicy, LeasePolicyInput } from './lease'
 
@@ -27,6 +28,11 @@ export interface IdAllocatorDeps {
   /** Milliseconds that never jump. With it, a jump of `now` moves the leases along instead of ending or prolonging them. */
   mono?: () => number
 }
+
+export const OPTIONS = namesOf<IdAllocatorOptions>()(
+  'baseDir startId endId persistFile maxReleased leasePolicy maxBytes metricsSink',
+)
+export const DEPS = namesOf<IdAllocatorDeps>()('store now mono')
 
 export interface AllocatorStats {
   total_allocated: number

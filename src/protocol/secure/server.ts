@@ -10,7 +10,7 @@
 // of a time makes no key, for its sender cannot know the time.
 import { type Clock, systemClock } from '../../lib/clock'
 import { deriveSessionKey } from '../../wire/cipher'
-import { senderOf } from '../address'
+import { peerAddress, senderOf } from '../address'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from '../control'
 import { addressText } from '../ids/service'
 import { type RefusedFrame, refusedFrameText } from '../nack'
@@ -185,7 +185,7 @@ export class SecureServer {
     if (this.#sender === null || source.recent.length === 0) return source.keys
     const sender = senderOf(this.#sender)
     const usable = source.recent.filter(({ from, until }) => until !== NAMED || from === sender)
-    return usable.length === source.recent.length ? source.keys : keysOf(source.sessionKey, usable)
+    return usable.length === source.recent.length ? source.keys : keysOf(source, usable)
   }
 
   /**
@@ -377,9 +377,6 @@ export class SecureServer {
   }
 }
 
-/** The address of a session's file, where a peer of the reference writes a pair. */
-const peerAddress = (text: string): string => /^\('(.+)', \d+\)$/.exec(text)?.[1] ?? text
-
 /** Whether that address got no answer of this kind for so long; notes one now. */
 function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs: number): boolean {
   const address = addressText(addr) ?? ''
@@ -391,12 +388,12 @@ function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs:
   return true
 }
 
-const keysOf = (sessionKey: Uint8Array | null, recent: readonly Candidate[]): Uint8Array[] => {
-  const keys = recent.map(candidate => candidate.key)
-  return sessionKey ? [sessionKey, ...keys] : keys
-}
+const keysOf = ({ sessionKey, recent }: Source, usable = recent): Uint8Array[] => [
+  ...(sessionKey ? [sessionKey] : []),
+  ...usable.map(({ key }) => key),
+]
 
 function rebuild(source: Source): void {
   source.settled = false
-  source.keys = keysOf(source.sessionKey, source.recent)
+  source.keys = keysOf(source)
 }
