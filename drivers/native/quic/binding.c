@@ -108,6 +108,13 @@ static napi_value read_header(napi_env env, napi_callback_info info) {
     binding_set(env, out, "version", binding_number(env, ids.version));
     binding_set(env, out, "dcid", binding_buffer(env, ids.dcid, ids.dcidlen));
     binding_set(env, out, "scid", binding_buffer(env, ids.scid, ids.scidlen));
+    ngtcp2_pkt_hd head = {0};
+    if (result == 0 && (bytes[0] & 0xf0) == 0xc0) {
+        ngtcp2_ssize read = ngtcp2_pkt_decode_hd_long(&head, bytes, length);
+        if (read < 0)
+            return binding_refusal(env, read);
+    }
+    binding_set(env, out, "token", binding_buffer(env, head.token, head.tokenlen));
     return out;
 }
 
@@ -136,10 +143,30 @@ static napi_value negotiate_version(napi_env env, napi_callback_info info) {
     return length < 0 ? binding_refusal(env, length) : binding_number(env, (double)length);
 }
 
+/* retry(scid, dcid, newScid, token, version, into) → length */
+static napi_value write_retry(napi_env env, napi_callback_info info) {
+    napi_value args[ARGS];
+    size_t count = ARGS, lengths[ARGS] = {0};
+    uint8_t *bytes[ARGS];
+    uint32_t version = 0;
+    ngtcp2_cid ids[3];
+    napi_get_cb_info(env, info, &count, args, NULL, NULL);
+    napi_get_value_uint32(env, args[4], &version);
+    for (int k = 0; k < ARGS; k++)
+        if (k != 4 && (!binding_bytes(env, args[k], &bytes[k], &lengths[k]) || (k < 3 && lengths[k] > NGTCP2_MAX_CIDLEN)))
+            return binding_fail(env, "retry() takes three ids, a token, a version and a buffer");
+    for (int k = 0; k < 3; k++)
+        ngtcp2_cid_init(&ids[k], bytes[k], lengths[k]);
+    ngtcp2_ssize length = ngtcp2_crypto_write_retry(bytes[5], lengths[5], version, &ids[0], &ids[2], &ids[1], bytes[3],
+                                                    lengths[3]);
+    return length < 0 ? binding_fail(env, "retry() has too small a buffer") : binding_number(env, (double)length);
+}
+
 static const napi_property_descriptor HEADER[] = {STATIC("fromSlice", read_header)};
 static const napi_property_descriptor EXPORTS[] = {
     METHOD("versionIsSupported", version_is_supported),
     METHOD("negotiateVersion", negotiate_version),
+    METHOD("retry", write_retry),
 };
 
 napi_value binding_define(napi_env env, napi_value exports, const char *name, size_t count,

@@ -59,7 +59,10 @@ static napi_value address_value(napi_env env, const union quic_address *address)
     return out;
 }
 
-/* connect(name, scid, local, remote, config), accept(scid, null, local, remote, config) */
+/*
+ * connect(name, scid, local, remote, config), accept(scid, odcid, local, remote, config); odcid: the id of the packet that a
+ * Retry answered, null where there was none
+ */
 static napi_value make_connection(napi_env env, bool server, napi_callback_info info) {
     napi_value args[ARGS];
     size_t count = ARGS, length;
@@ -79,6 +82,10 @@ static napi_value make_connection(napi_env env, bool server, napi_callback_info 
     SSL_CTX_up_ref(quic->config.tls);
     quic->server = server;
     ngtcp2_cid_init(&quic->scid, id, length);
+    if (server && binding_bytes(env, args[1], &id, &length) && length <= NGTCP2_MAX_CIDLEN) {
+        ngtcp2_cid_init(&quic->odcid, id, length);
+        quic->retried = true;
+    }
     ERR_clear_error();
     int result = tls_session(quic, named ? name : NULL) == 0 ? 0 : NGTCP2_ERR_CRYPTO;
     if (result == 0 && !server)

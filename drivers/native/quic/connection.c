@@ -121,10 +121,17 @@ static int accept_first(struct quic *quic, const uint8_t *bytes, size_t length) 
     if (result != 0)
         return result;
     ngtcp2_transport_params params = quic->config.params;
-    params.original_dcid = head.dcid;
+    params.original_dcid = quic->retried ? quic->odcid : head.dcid;
     params.original_dcid_present = 1;
     ngtcp2_callbacks callbacks = callbacks_of(true);
     ngtcp2_settings settings = settings_of(quic);
+    if (quic->retried) {
+        params.retry_scid = head.dcid;
+        params.retry_scid_present = 1;
+        settings.token = head.token;
+        settings.tokenlen = head.tokenlen;
+        settings.token_type = NGTCP2_TOKEN_TYPE_RETRY;
+    }
     ngtcp2_path path = path_of(quic, &quic->remote);
     result = ngtcp2_conn_server_new(&quic->conn, &head.scid, &quic->scid, &path, head.version, &callbacks, &settings,
                                     &params, NULL, quic);

@@ -68,6 +68,8 @@ struct quic {
     ngtcp2_crypto_ossl_ctx *tls;
     ngtcp2_crypto_conn_ref ref;
     ngtcp2_cid scid;
+    /* of the packet that a Retry answered, once `retried` */
+    ngtcp2_cid odcid;
     union quic_address local, remote;
     struct stream *streams;
     struct queue datagrams_in, datagrams_out;
@@ -77,7 +79,7 @@ struct quic {
     /* what is sent after the first datagram that says so */
     uint8_t tail[512];
     size_t tail_length;
-    bool failed, close_sent, timed_out, gone, reset, ping, no_protocol;
+    bool retried, failed, close_sent, timed_out, gone, reset, ping, no_protocol;
 };
 
 /* queue.c */

@@ -2,9 +2,10 @@
 // TLS_FILE), the port (PORT_BUSY …), a peer that does not finish its handshake (forgotten after connect_timeout_ms), more
 // peers than max_connections (not answered, counted), a peer that is silent (forgotten after idle_timeout_ms). A peer that
 // goes on with a connection of an earlier run of this listener gets a stateless reset and connects anew at once;
-// its token is made of the listener's key, so nothing needs to be kept.
+// its token is made of the listener's key, so nothing needs to be kept. While many handshakes are unfinished, a new peer has to
+// prove its address first (Retry, RFC 9000, 8.1.2), so that forged addresses take a part of the connections at most.
 
-import { createHash, createHmac } from 'node:crypto'
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { RemoteInfo, Socket } from 'node:dgram'
 import { OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
@@ -28,6 +29,10 @@ const LEAST_INITIAL = 1200
 const LEAST_RESET = 43
 /** resets a second, so that no sender can make us send much */
 const RESETS_PER_SECOND = 50
+/** unfinished handshakes from which on an address has to be proved; fewer where few peers are allowed */
+const UNPROVED = 32
+/** how long the proof of an address is good */
+const PROOF_MS = 10_000
 const RECEIVE_BUFFER = 4 * 1024 * 1024
 
 interface Running {
@@ -41,8 +46,8 @@ interface Running {
 
 export class QuicListener implements Medium {
   readonly medium = 'QUIC'
-  /** connections begun, not taken because there were too many, ended before their handshake was; resets sent; noise */
-  readonly tally = { accepted: 0, too_many: 0, failed: 0, resets: 0, strange: 0 }
+  /** connections begun, not taken because there were too many, ended before their handshake was; retries and resets sent; noise */
+  readonly tally = { accepted: 0, too_many: 0, failed: 0, retries: 0, resets: 0, strange: 0 }
   readonly counters = { rx: 0, tx: 0, errors: 0, detail: this.tally }
   readonly #options: QuicOptions
   readonly #context: QuicContext
@@ -52,6 +57,8 @@ export class QuicListener implements Medium {
   #handler: PacketHandler = () => undefined
   #events: OpenableEvents | undefined
   #running: Running | undefined
+  /** handshakes that are not finished */
+  #unfinished = 0
   #resetsLeft = RESETS_PER_SECOND
   #resetsSince = 0
 
@@ -185,15 +192,52 @@ export class QuicListener implements Medium {
       this.counters.errors++
       return
     }
-    this.#accept(running, scid, remote, message)
+    const { token } = header
+    if (token && token.length > 0) {
+      const first = this.#proved(secret, Buffer.from(header.dcid), remote, Buffer.from(token))
+      // its id is the one that the Retry named
+      if (first) this.#accept(running, Buffer.from(header.dcid), remote, message, first)
+      else this.tally.strange++
+      return
+    }
+    if (this.#unfinished < Math.min(UNPROVED, this.#options.max_connections / 4))
+      this.#accept(running, scid, remote, message, null)
+    else this.#retry(running, header, scid, remote)
   }
 
-  #accept(running: Running, scid: Buffer, remote: HostPort, message: Buffer): void {
+  /** Asks a peer to come again with a proof of its address. Nothing is kept, and the answer is shorter than what it answers. */
+  #retry(
+    { library, secret, socket }: Running,
+    { scid, dcid, version }: { scid: Uint8Array; dcid: Uint8Array; version: number },
+    id: Buffer,
+    { host, port }: HostPort,
+  ): void {
+    const front = Buffer.alloc(8 + dcid.length)
+    front.writeDoubleBE(this.#context.clock.mono() + PROOF_MS)
+    front.set(dcid, 8)
+    const token = Buffer.concat([front, proofOf(secret, front, id, { host, port })])
+    const answer = new Uint8Array(LEAST_INITIAL)
+    const length = library.retry(scid, dcid, id, token, version, answer)
+    this.tally.retries++
+    socket.send(answer.subarray(0, length), port, host, () => undefined) // lost like any datagram
+  }
+
+  /** The id of the packet that a Retry answered, when `token` is ours, for this address and id, and not too old; else null. */
+  #proved(secret: Buffer, id: Buffer, remote: HostPort, token: Buffer): Buffer | null {
+    const front = token.subarray(0, -PROOF_LENGTH)
+    if (front.length < 8) return null
+    const own = timingSafeEqual(token.subarray(-PROOF_LENGTH), proofOf(secret, front, id, remote))
+    return own && this.#context.clock.mono() <= front.readDoubleBE(0) ? front.subarray(8) : null
+  }
+
+  /** `first`: the id of the packet that a Retry answered. */
+  #accept(running: Running, scid: Buffer, remote: HostPort, message: Buffer, first: Buffer | null): void {
     const { library, local, material, socket } = running
     const key = keyOf(scid)
     const config = serverConfig(library, material, this.#options, tokenOf(running.secret, scid))
-    const quic = library.Connection.accept(scid, null, local, remote, config)
+    const quic = library.Connection.accept(scid, first, local, remote, config)
     this.tally.accepted++
+    this.#unfinished++
     let established = false
     const late = setTimeout(() => connection.close('the handshake took too long'), this.#options.connect_timeout_ms)
     const connection = new QuicConnection(quic, {
@@ -203,11 +247,13 @@ export class QuicListener implements Medium {
       onPacket: packet => this.#packet(packet, peer),
       onEstablished: () => {
         established = true
+        this.#unfinished--
         clearTimeout(late)
       },
       onOver: (_connection, reason) => {
         clearTimeout(late)
         if (!established) {
+          this.#unfinished--
           this.tally.failed++
           this.counters.errors++
         }
@@ -258,6 +304,16 @@ export class QuicListener implements Medium {
 }
 
 const keyOf = (id: Buffer): string => id.toString('latin1', 0, KEY_LENGTH)
+
+const PROOF_LENGTH = 16
+
+const proofOf = (secret: Buffer, front: Buffer, id: Buffer, { host, port }: HostPort): Buffer =>
+  createHmac('sha256', secret)
+    .update(`retry ${hostPort(host, port)} `)
+    .update(id)
+    .update(front)
+    .digest()
+    .subarray(0, PROOF_LENGTH)
 
 const tokenOf = (secret: Buffer, id: Uint8Array): Buffer =>
   createHmac('sha256', secret).update('reset').update(id).digest().subarray(0, 16)

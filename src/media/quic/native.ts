@@ -96,10 +96,19 @@ export interface Quiche {
     fromSlice(
       datagram: Uint8Array,
       idLength: number,
-    ): { ty: number; version: number; dcid: Uint8Array; scid: Uint8Array; token?: Uint8Array }
+    ): { ty: number; version: number; dcid: Uint8Array; scid: Uint8Array; token?: Uint8Array | null }
   }
   versionIsSupported(version: number): boolean
   negotiateVersion(scid: Uint8Array, dcid: Uint8Array, into: Uint8Array): number
+  /** Writes the answer that asks a client to come again with `token`, to `newScid`; its length. */
+  retry(
+    scid: Uint8Array,
+    dcid: Uint8Array,
+    newScid: Uint8Array,
+    token: Uint8Array,
+    version: number,
+    into: Uint8Array,
+  ): number
 }
 
 /** Header.ty of the packet that opens a connection */

@@ -120,7 +120,7 @@ each('small and large packets go both ways, each whole, and are counted', async 
   assert.deepEqual(client.counters, { rx: sent.length, tx: sent.length, errors: 0 })
   const { detail, ...counted } = server.counters
   assert.deepEqual(counted, { rx: sent.length, tx: sent.length, errors: 0 })
-  assert.deepEqual(detail, { accepted: 1, too_many: 0, failed: 0, resets: 0, strange: 0 })
+  assert.deepEqual(detail, { accepted: 1, too_many: 0, failed: 0, retries: 0, resets: 0, strange: 0 })
   assert.equal(await client.send(bytes(65_536, 0)), false)
   assert.equal(await client.send(new Uint8Array(0)), false)
   assert.equal(await server.send(), false)
@@ -376,6 +376,101 @@ test(
     assert.equal(await clients[1]!.send(bytes(10, 1)), true)
   },
 )
+
+/** Passes datagrams on to `port` both ways, and keeps those to it. */
+async function relay(t: TestContext, port: number) {
+  const [front, back] = [createSocket('udp4'), createSocket('udp4')]
+  const seen: Buffer[] = []
+  let client = 0
+  front.on('message', (message, from) => {
+    client = from.port
+    seen.push(Buffer.from(message))
+    back.send(message, port, '127.0.0.1')
+  })
+  back.on('message', message => front.send(message, client, '127.0.0.1'))
+  await new Promise<void>(resolve => front.bind(0, '127.0.0.1', resolve))
+  t.after(() => {
+    front.close()
+    back.close()
+  })
+  return { port: front.address().port, back, seen }
+}
+
+/** The first datagram of a handshake that never goes on. */
+async function firstDatagram(): Promise<Buffer> {
+  const deaf = createSocket('udp4')
+  await new Promise<void>(resolve => deaf.bind(0, '127.0.0.1', resolve))
+  const first = new Promise<Buffer>(resolve => deaf.once('message', resolve))
+  const options = { host: '127.0.0.1', port: deaf.address().port, tls: { insecure: true }, connect_timeout_ms: 100 }
+  const one = createQuic('half', options, { ...context, library: pair.client }) as QuicSender
+  await assert.rejects(one.open(silent), { code: 'NO_REPLY' })
+  await one.close()
+  deaf.close()
+  return first
+}
+
+each('while many handshakes are unfinished a peer proves its address first; the proof is for that address and a while', async t => {
+  const clock = new ManualClock()
+  // of so few connections one may be without a proof
+  const server = await listener(t, { max_connections: 4 }, { ...context, clock })
+  server.onPacket((packet, origin) => void origin.reply(packet))
+  const forged = createSocket('udp4')
+  t.after(() => forged.close())
+  forged.send(await firstDatagram(), server.port!, '127.0.0.1')
+  await until(() => server.connections === 1)
+  const road = await relay(t, server.port!)
+  const client = sender(t, road.port)
+  let back = 0
+  client.onPacket(packet => {
+    back += packet.length
+  })
+  await client.open(silent)
+  for (const length of [10, 5000]) assert.equal(await client.send(bytes(length, 1)), true)
+  await until(() => back === 5010)
+  assert.deepEqual([server.tally.accepted, server.tally.retries, server.connections], [2, 1, 2])
+  await client.close()
+  await until(() => server.connections === 1)
+
+  // more forged ones leave nothing behind
+  for (let k = 0; k < 5; k++) forged.send(await firstDatagram(), server.port!, '127.0.0.1')
+  await until(() => server.tally.retries === 6)
+  const proved = road.seen.find(datagram => datagram[0]! >> 4 === 0xc && tokenOf(datagram).length > 0)!
+  const { strange } = server.tally
+  forged.send(proved, server.port!, '127.0.0.1')
+  const changed = Buffer.from(proved)
+  changed[changed.indexOf(tokenOf(proved))]! ^= 1
+  road.back.send(changed, server.port!, '127.0.0.1')
+  await until(() => server.tally.strange === strange + 2)
+  clock.advance(10_001)
+  road.back.send(proved, server.port!, '127.0.0.1')
+  await until(() => server.tally.strange === strange + 3)
+  assert.deepEqual([server.tally.accepted, server.tally.retries, server.connections], [2, 6, 1])
+})
+
+/** The token of an Initial packet; its length is less than 64. */
+function tokenOf(datagram: Buffer): Buffer {
+  const ids = 5 + 1 + datagram[5]!
+  const at = ids + 1 + datagram[ids]!
+  return datagram.subarray(at + 1, at + 1 + datagram[at]!)
+}
+
+each('a handshake that has to prove its address comes through a bad network', async t => {
+  const server = await listener(t, { max_connections: 4 })
+  const got: number[] = []
+  server.onPacket(packet => got.push(packet.length))
+  const forged = createSocket('udp4')
+  t.after(() => forged.close())
+  forged.send(await firstDatagram(), server.port!, '127.0.0.1')
+  await until(() => server.connections === 1)
+  const road = await freeUdpPort()
+  const proxy = await LossyProxy.open(road, server.port!, { seed: 5, drop: 0.2, double: 0.2, late: 0.2, lateMs: 20 })
+  t.after(() => proxy.close())
+  const client = sender(t, road)
+  await client.open(silent)
+  await client.send(bytes(20_000, 1))
+  await until(() => got.includes(20_000))
+  assert.ok(server.tally.retries > 0)
+})
 
 /** A connection of a peer that takes no datagrams. */
 async function bare(t: TestContext, port: number, protocols = ['os-node']): Promise<QuicConnection> {
