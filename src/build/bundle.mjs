@@ -3,8 +3,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, st
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
-import { buildAddon, buildAddons, buildHelpers, installAddons } from '../../drivers/native/build.mjs'
-import { quicLibrary, quicSource } from '../../drivers/native/quic/build.mjs'
+import { buildAddon, buildAddons, buildHelpers, installAddons, PROCESSORS } from '../../drivers/native/build.mjs'
+import { buildQuic, quicSource } from '../../drivers/native/quic/build.mjs'
 import { writeManifest } from '../services/dependencies/manifest.mjs'
 import { packAudit, packBytes, packVectors } from '../services/test-plugin/pack.mjs'
 import { bundledPackages, writeBill } from './bill.mjs'
@@ -168,7 +168,7 @@ async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
   const addons = Promise.all([
     buildAddons(root, say),
-    quicLibrary(root, { here: tests, start: flags.has('--start'), say }),
+    buildQuic(root, tests || flags.has('--start') ? [process.arch] : Object.keys(PROCESSORS), say),
   ])
   const packages = new Set()
   const counted = bundledPackages(packages)
@@ -197,7 +197,7 @@ async function bundle({ tests = false, types = true } = {}) {
     logLevel: 'warning',
   }
   const [built, quic] = await addons
-  if (flags.has('--release') && (built.size < 3 || quic.folders.length + quic.platforms.length < 3))
+  if (flags.has('--release') && (built.size < 3 || quic.size < 3))
     throw new Error('E_RELEASE: a release carries the addons for every processor; see above what they need')
   carriedAddons(built, common.alias['native-addons'])
   await sqlWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
@@ -243,13 +243,12 @@ async function bundle({ tests = false, types = true } = {}) {
   chmodSync(join(root, 'dist/os-node.js'), 0o755)
   installAddons(root, built)
   installAddons(root, await buildHelpers(root, built), 'hci-open')
-  quic.lay()
+  installAddons(root, quic, 'quic.node')
   writeManifest(root, version)
   // SQLite's WebAssembly goes into the worker's pack without esbuild
-  const beside = [dirname(dirname(SQL_WASM)), ...quic.folders]
   writeBill(root, {
-    folders: [...packages, ...beside],
-    others: quic.platforms.length > 0 ? [quicSource(root)] : [],
+    folders: [...packages, dirname(dirname(SQL_WASM))],
+    others: quic.size > 0 ? [quicSource(root)] : [],
     version,
     builtAt,
   })
@@ -351,7 +350,7 @@ export async function main() {
   else if (flags.has('--native')) {
     installAddons(root, await buildAddons(root, say))
     writeManifest(root, version)
-  } else if (flags.has('--quic')) (await quicLibrary(root, { say })).lay()
+  } else if (flags.has('--quic')) installAddons(root, await buildQuic(root, Object.keys(PROCESSORS), say), 'quic.node')
   else if (flags.has('--sanitize')) await sanitized()
   else {
     const some = valueAfter('--tests')

@@ -66,7 +66,7 @@ napi_value binding_refusal(napi_env env, ngtcp2_ssize error) {
     return binding_fail(env, ngtcp2_strerror((int)error));
 }
 
-napi_value binding_nothing(napi_env env, napi_callback_info info) {
+static napi_value nothing(napi_env env, napi_callback_info info) {
     (void)env, (void)info;
     return NULL;
 }
@@ -172,7 +172,7 @@ static const napi_property_descriptor EXPORTS[] = {
 napi_value binding_define(napi_env env, napi_value exports, const char *name, size_t count,
                           const napi_property_descriptor *list) {
     napi_value class;
-    napi_define_class(env, name, NAPI_AUTO_LENGTH, binding_nothing, NULL, count, list, &class);
+    napi_define_class(env, name, NAPI_AUTO_LENGTH, nothing, NULL, count, list, &class);
     binding_set(env, exports, name, class);
     return class;
 }

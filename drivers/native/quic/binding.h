@@ -28,8 +28,6 @@ napi_value binding_boolean(napi_env env, bool value);
 napi_value binding_null(napi_env env);
 napi_value binding_buffer(napi_env env, const void *bytes, size_t length);
 void binding_set(napi_env env, napi_value object, const char *name, napi_value value);
-/* A method that does nothing. */
-napi_value binding_nothing(napi_env env, napi_callback_info info);
 
 enum binding_class { BINDING_CONFIG, BINDING_CONNECTION, BINDING_CLASSES };
 /* Adds a class to what the file exports. */

@@ -134,7 +134,7 @@ static bool each_pem(napi_env env, napi_value value, SSL_CTX *tls, int (*take)(S
     return true;
 }
 
-/* Config.withBoringSslCtx(verify, judgedElsewhere, ca, keys, certs) */
+/* Config.of(verify, judgedElsewhere, ca, keys, certs) */
 static napi_value make_config(napi_env env, napi_callback_info info) {
     napi_value args[ARGS];
     size_t count = ARGS;
@@ -160,7 +160,7 @@ static napi_value make_config(napi_env env, napi_callback_info info) {
 }
 
 static const napi_property_descriptor CONFIG[] = {
-    STATIC("withBoringSslCtx", make_config),
+    STATIC("of", make_config),
     METHOD_OF("setMaxIdleTimeout", set_number, 0),
     METHOD_OF("setMaxRecvUdpPayloadSize", set_number, 1),
     METHOD_OF("setMaxSendUdpPayloadSize", set_number, 2),
@@ -170,7 +170,6 @@ static const napi_property_descriptor CONFIG[] = {
     METHOD_OF("setInitialMaxStreamsBidi", set_number, 6),
     METHOD("setApplicationProtos", set_protocols),
     METHOD("setDisableActiveMigration", set_migration),
-    METHOD("enablePacing", binding_nothing), /* it never paces */
     METHOD("enableDgram", set_datagrams),
     METHOD("setStatelessResetToken", set_token),
 };

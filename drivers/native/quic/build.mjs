@@ -16,7 +16,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { compiled, compilerFor, FLAGS, installAddons, PROCESSORS } from '../build.mjs'
+import { compiled, compilerFor, FLAGS, PROCESSORS } from '../build.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const VERSION = '1.24.0'
@@ -93,7 +93,7 @@ async function source(root, say) {
 }
 
 /** The folder whose openssl/ holds the headers: beside Node, with those of every processor, or for this one the system's. */
-const opensslHeaders = arch =>
+export const opensslHeaders = arch =>
   [join(dirname(process.execPath), '../include/node'), '/usr/include/node', '/usr/include'].find(dir =>
     existsSync(join(dir, 'openssl', arch === process.arch ? 'ssl.h' : 'archs')),
   )
@@ -138,43 +138,19 @@ export const quicSource = root => ({
   text: readFileSync(join(root, '.cache', `ngtcp2-${VERSION}`, 'COPYING'), 'utf8').trim(),
 })
 
-/** Builds for the processors named, and says in one line which had to be left out: platform → file. */
-async function buildQuic(root, archs, say) {
+/**
+ * Builds for the processors named, and says in one line which had to be left out: platform → file. Rejects with E_ADDON, E_SOURCE.
+ */
+export async function buildQuic(root, archs, say) {
   const built = new Map()
-  if (process.platform !== 'linux' || archs.length === 0) return built
+  if (process.platform !== 'linux') return built
   const { dir, why: noSource } = await source(root, say)
   const left = []
-  for (const arch of archs) {
+  for (const arch of archs.filter(arch => arch in PROCESSORS)) {
     const { path, why } = dir ? await buildFor(root, arch, dir, say) : { why: noSource }
     if (path) built.set(`linux-${arch}`, path)
     else left.push(`linux-${arch} (${why})`)
   }
   if (left.length > 0) say(`no QUIC for ${left.join(', ')}; everything else works there without it`)
   return built
-}
-
-/**
- * The QUIC library of each processor: the package's, where it has a build, else our own. The folders of the packages, the
- * processors of our own, and `lay()`, which lays the files beside the bundle. `here`: for tests, ours is compiled for this processor
- * only; `start`: only where this processor needs it. Rejects with E_ADDON, E_SOURCE.
- */
-export async function quicLibrary(root, { here = false, start = false, say }) {
-  const packages = join(root, 'node_modules/@infisical')
-  const names = existsSync(packages) ? readdirSync(packages).filter(name => name.startsWith('quic-')) : []
-  const has = arch => names.includes(`quic-linux-${arch}`)
-  const wanted = Object.keys(PROCESSORS).filter(arch => (here ? arch === process.arch : !has(arch)))
-  const built = await buildQuic(
-    root,
-    wanted.filter(arch => !start || arch === process.arch),
-    say,
-  )
-  const ours = new Map([...built].filter(([platform]) => !names.includes(`quic-${platform}`)))
-  return {
-    folders: names.map(name => join(packages, name)),
-    platforms: [...ours.keys()],
-    lay: () => {
-      const theirs = names.map(name => [name.slice('quic-'.length), join(packages, name, 'node.napi.node')])
-      installAddons(root, [...theirs, ...ours], 'quic.node')
-    },
-  }
 }

@@ -173,46 +173,11 @@ int quic_recv(struct quic *quic, const union quic_address *from, const uint8_t *
     return result;
 }
 
-static uint64_t varint(const uint8_t *bytes, size_t *at) {
-    int more = (1 << (bytes[*at] >> 6)) - 1;
-    uint64_t value = bytes[(*at)++] & 0x3f;
-    for (; more > 0; more--)
-        value = value << 8 | bytes[(*at)++];
-    return value;
-}
-
-/* Bytes of the first packet of a datagram that we wrote, where that is an Initial packet; else all of them. */
-static size_t initial_length(const uint8_t *bytes, size_t size) {
-    if ((bytes[0] & 0xf0) != 0xc0)
-        return size;
-    size_t at = 5;
-    at += 1 + bytes[at];
-    at += 1 + bytes[at];
-    uint64_t token = varint(bytes, &at);
-    at += (size_t)token;
-    uint64_t remaining = varint(bytes, &at);
-    return at + remaining < size ? at + (size_t)remaining : size;
-}
-
-/* quiche drops a datagram from the first packet on whose keys it has put away: that one goes alone, the others after it. */
 static ngtcp2_ssize send_close(struct quic *quic, ngtcp2_path *path, uint8_t *out, size_t size) {
-    if (quic->tail_length > 0) {
-        size_t length = quic->tail_length;
-        memcpy(out, quic->tail, length);
-        quic->tail_length = 0;
-        return (ngtcp2_ssize)length;
-    }
     if (quic->close_sent || !quic->conn)
         return 0;
     quic->close_sent = true;
-    ngtcp2_ssize written = ngtcp2_conn_write_connection_close(quic->conn, path, NULL, out, size, &quic->error, now());
-    size_t first = written > 0 ? initial_length(out, (size_t)written) : 0;
-    if (written > 0 && (size_t)written - first <= sizeof quic->tail) {
-        quic->tail_length = (size_t)written - first;
-        memcpy(quic->tail, out + first, quic->tail_length);
-        written = (ngtcp2_ssize)first;
-    }
-    return written;
+    return ngtcp2_conn_write_connection_close(quic->conn, path, NULL, out, size, &quic->error, now());
 }
 
 /* One packet with all that fits; 0: there is nothing to send now. */
@@ -315,7 +280,7 @@ bool quic_draining(const struct quic *quic) {
 }
 
 bool quic_closed(const struct quic *quic) {
-    return quic->timed_out || quic->gone || (quic->failed && quic->close_sent && quic->tail_length == 0);
+    return quic->timed_out || quic->gone || (quic->failed && quic->close_sent);
 }
 
 int64_t quic_datagram_room(struct quic *quic) {

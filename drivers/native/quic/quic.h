@@ -76,9 +76,6 @@ struct quic {
     /* why this end closes it, once `failed` */
     ngtcp2_ccerr error;
     char reason[128];
-    /* what is sent after the first datagram that says so */
-    uint8_t tail[512];
-    size_t tail_length;
     bool retried, failed, close_sent, timed_out, gone, reset, ping, no_protocol;
 };
 

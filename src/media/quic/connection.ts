@@ -1,10 +1,10 @@
-// One QUIC connection with its clockwork: quiche's state machine between a socket and the packets. It sends what quiche has to
-// send once per turn of the event loop, wakes quiche when its timer is due, and hands packets over. Both ends use it.
+// One QUIC connection with its clockwork: the library's state machine between a socket and the packets. It sends what that has to
+// send once per turn of the event loop, wakes it when its timer is due, and hands packets over. Both ends use it.
 //
 // What fails: the handshake or the peer (`over` is called once, with the reason), a full send queue (the packet is refused).
-// Nothing throws. Hot path: 30,000 packets/s; the buffers are shared, and a datagram is copied once, by quiche.
+// Nothing throws. Hot path: 30,000 packets/s; the buffers are shared, and a datagram is copied once, by the library.
 import { asOsError } from '../../lib/errors'
-import type { ConnectionError, HostPort, QuicheConnection } from './native'
+import type { ConnectionError, HostPort, QuicState } from './native'
 import { UDP_PAYLOAD } from './settings'
 import { QuicStreams } from './stream'
 
@@ -43,7 +43,7 @@ export class QuicConnection {
   #timerAt = 0
 
   constructor(
-    readonly quic: QuicheConnection,
+    readonly quic: QuicState,
     private readonly parts: ConnectionParts,
   ) {
     this.streams = new QuicStreams(
@@ -118,7 +118,7 @@ export class QuicConnection {
     this.#end(reason)
   }
 
-  /** Sends what quiche has to send, at once. */
+  /** Sends what the library has to send, at once. */
   start(): void {
     this.#flush()
   }
@@ -165,11 +165,11 @@ export class QuicConnection {
     if (this.#over) return
     for (let k = 0; k < BURST; k++) {
       const buffer = pool.pop() ?? new Uint8Array(UDP_PAYLOAD)
-      let next: ReturnType<QuicheConnection['send']> = null
+      let next: ReturnType<QuicState['send']> = null
       try {
         next = this.quic.send(buffer)
       } catch {
-        // quiche closed the connection for it: seen by the timer below
+        // the library closed the connection for it: seen by the timer below
       }
       if (next === null) {
         pool.push(buffer)

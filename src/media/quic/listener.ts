@@ -16,7 +16,7 @@ import { type TlsMaterial, tlsMaterial } from '../tls/settings'
 import type { TlsSettings } from '../tls/tls-options'
 import { closed, makeSocket, until } from '../udp/socket'
 import { QuicConnection } from './connection'
-import { type HostPort, INITIAL, type Quiche, quiche } from './native'
+import { type HostPort, INITIAL, type QuicLibrary, quicLibrary } from './native'
 import type { QuicContext, QuicOptions } from './quic-options'
 import { needCertificate, quicTls, serverConfig } from './settings'
 
@@ -37,7 +37,7 @@ const RECEIVE_BUFFER = 4 * 1024 * 1024
 
 interface Running {
   readonly socket: Socket
-  readonly library: Quiche
+  readonly library: QuicLibrary
   readonly local: HostPort
   readonly material: TlsMaterial
   /** secret of connection ids and reset tokens */
@@ -97,7 +97,7 @@ export class QuicListener implements Medium {
     await this.close()
     this.#events = events
     const { listen_host, port } = this.#options
-    const library = this.#context.library ?? quiche()
+    const library = quicLibrary()
     const material = tlsMaterial(this.#tls)
     const { address, family } = await this.#resolver.resolve(listen_host)
     const socket = makeSocket(family, RECEIVE_BUFFER)
@@ -161,7 +161,7 @@ export class QuicListener implements Medium {
   /** A packet of a handshake. */
   #long(running: Running, message: Buffer, from: RemoteInfo): void {
     const { library, secret, socket } = running
-    let header: ReturnType<Quiche['Header']['fromSlice']>
+    let header: ReturnType<QuicLibrary['Header']['fromSlice']>
     try {
       header = library.Header.fromSlice(message, ID_LENGTH)
     } catch {
@@ -193,7 +193,7 @@ export class QuicListener implements Medium {
       return
     }
     const { token } = header
-    if (token && token.length > 0) {
+    if (token.length > 0) {
       const first = this.#proved(secret, Buffer.from(header.dcid), remote, Buffer.from(token))
       // its id is the one that the Retry named
       if (first) this.#accept(running, Buffer.from(header.dcid), remote, message, first)

@@ -1,8 +1,6 @@
-// The QUIC library under the medium, a Node-API file that build.mjs lays beside the bundle: on x64 quiche by Cloudflare with
-// BoringSSL inside, of the package @infisical/quic-<platform>-<arch> (3.7 MB); on the boards' processors ngtcp2 with Node's own TLS
-// behind the same interface (drivers/native/quic). What fails: no file for this platform, one that does not load here, a Node
-// whose OpenSSL is older than 3.5: NO_DRIVER with the reason; the link is down and asks again after minutes. The file is loaded
-// on first use. OS_NODE_QUIC names another file, for tests.
+// The QUIC library under the medium: ngtcp2 with the TLS of Node's own OpenSSL (drivers/native/quic), a Node-API file of 0.4 MB that
+// build.mjs lays beside the bundle. What fails: no file for this platform, one that does not load here, a Node whose OpenSSL is
+// older than 3.5: NO_DRIVER with the reason; the link is down and asks again after minutes. The file is loaded on first use.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { asOsError, OsError } from '../../lib/errors'
@@ -13,7 +11,7 @@ export interface HostPort {
 }
 
 /** What a TLS context is made of; PEM as bytes. */
-export interface QuicheConfig {
+export interface QuicConfig {
   setApplicationProtos(names: string[]): void
   setMaxIdleTimeout(ms: number): void
   setMaxRecvUdpPayloadSize(bytes: number): void
@@ -23,7 +21,6 @@ export interface QuicheConfig {
   setInitialMaxStreamDataBidiRemote(bytes: number): void
   setInitialMaxStreamsBidi(count: number): void
   setDisableActiveMigration(disabled: boolean): void
-  enablePacing(enabled: boolean): void
   enableDgram(enabled: boolean, receiveQueue: number, sendQueue: number): void
   setStatelessResetToken(token: bigint): void
 }
@@ -34,8 +31,8 @@ export interface ConnectionError {
   reason: Uint8Array
 }
 
-/** One connection: a state machine without sockets and timers. Calls throw an Error whose message is quiche's name of it. */
-export interface QuicheConnection {
+/** One connection: a state machine without sockets and timers. Calls throw an Error whose message is ngtcp2's name of it. */
+export interface QuicState {
   /** takes one UDP datagram, whose bytes it changes */
   recv(datagram: Uint8Array, path: { from: HostPort; to: HostPort }): number
   /** writes the next UDP datagram to send; null: nothing to send */
@@ -64,39 +61,27 @@ export interface QuicheConnection {
   localError(): ConnectionError | null
 }
 
-export interface Quiche {
+export interface QuicLibrary {
   Config: {
-    withBoringSslCtx(
+    /** `judgedElsewhere`: the peer's chain passes, and its user judges it */
+    of(
       verifyPeer: boolean,
-      verifyAllowFail: boolean,
+      judgedElsewhere: boolean,
       ca: Uint8Array | null,
-      key: Uint8Array[] | null,
-      cert: Uint8Array[] | null,
-      signatures: string | null,
-    ): QuicheConfig
+      keys: Uint8Array[] | null,
+      certs: Uint8Array[] | null,
+    ): QuicConfig
   }
   Connection: {
-    connect(
-      name: string | null,
-      scid: Uint8Array,
-      local: HostPort,
-      remote: HostPort,
-      config: QuicheConfig,
-    ): QuicheConnection
-    accept(
-      scid: Uint8Array,
-      odcid: Uint8Array | null,
-      local: HostPort,
-      remote: HostPort,
-      config: QuicheConfig,
-    ): QuicheConnection
+    connect(name: string | null, scid: Uint8Array, local: HostPort, remote: HostPort, config: QuicConfig): QuicState
+    accept(scid: Uint8Array, odcid: Uint8Array | null, local: HostPort, remote: HostPort, config: QuicConfig): QuicState
   }
   Header: {
     /** throws for bytes that are no QUIC header */
     fromSlice(
       datagram: Uint8Array,
       idLength: number,
-    ): { ty: number; version: number; dcid: Uint8Array; scid: Uint8Array; token?: Uint8Array | null }
+    ): { ty: number; version: number; dcid: Uint8Array; scid: Uint8Array; token: Uint8Array }
   }
   versionIsSupported(version: number): boolean
   negotiateVersion(scid: Uint8Array, dcid: Uint8Array, into: Uint8Array): number
@@ -114,21 +99,22 @@ export interface Quiche {
 /** Header.ty of the packet that opens a connection */
 export const INITIAL = 0
 
-const loaded = new Map<string, Quiche | OsError>()
+const loaded = new Map<string, QuicLibrary | OsError>()
 
 /** Throws NO_DRIVER `no QUIC build for <platform>-<arch>`. */
-export function quiche(platform: string = process.platform, arch: string = process.arch): Quiche {
+export function quicLibrary(platform: string = process.platform, arch: string = process.arch): QuicLibrary {
   const target = `${platform}-${arch}`
-  const key = process.env.OS_NODE_QUIC ?? target
-  const known = loaded.get(key) ?? load(target)
-  loaded.set(key, known)
+  const known = loaded.get(target) ?? load(target)
+  loaded.set(target, known)
   if (known instanceof OsError) throw known
   return known
 }
 
-function load(target: string): Quiche | OsError {
-  const path = places(target).find(existsSync)
-  if (!path) return noBuild(target, 'use UDP, TCP or MQTT on this machine')
+function load(target: string): QuicLibrary | OsError {
+  // beside the bundle, or below the root that tests name
+  const root = process.env.OS_NODE_TEST_ROOT
+  const path = join(root ? join(root, 'dist') : __dirname, 'native', target, 'quic.node')
+  if (!existsSync(path)) return noBuild(target, 'use UDP, TCP or MQTT on this machine')
   const module = { exports: {} }
   try {
     process.dlopen(module, path)
@@ -141,18 +127,8 @@ function load(target: string): Quiche | OsError {
       })
     return noBuild(target, `${path} does not load: ${message}`, cause)
   }
-  return module.exports as Quiche
+  return module.exports as QuicLibrary
 }
 
 const noBuild = (target: string, hint: string, cause?: unknown): OsError =>
   new OsError('NO_DRIVER', `no QUIC build for ${target}`, { hint, cause })
-
-/** Beside the bundle, or below the root that tests name; else in the package itself. */
-function places(target: string): string[] {
-  const { OS_NODE_QUIC: file, OS_NODE_TEST_ROOT: root } = process.env
-  if (file) return [file]
-  return [
-    root ? join(root, 'dist/native', target, 'quic.node') : join(__dirname, 'native', target, 'quic.node'),
-    join(root ?? join(__dirname, '..'), 'node_modules/@infisical', `quic-${target}`, 'node.napi.node'),
-  ]
-}

@@ -4,7 +4,6 @@ import { choice, int, maybeFlag, optionalText, port, text } from '../../config/f
 import type { DriverContext } from '../../links/contracts'
 import type { HostResolver } from '../../links/resolve'
 import { tlsOption } from '../tls/tls-options'
-import type { Quiche } from './native'
 
 export const MAX_PACKET = 0xffff
 
@@ -26,5 +25,4 @@ export const quicOptions = object({
 
 export type QuicOptions = InferOutput<typeof quicOptions>
 
-/** What a medium is made with; `library`: another than that beside the bundle. */
-export type QuicContext = DriverContext & { resolver?: HostResolver; library?: Quiche | undefined }
+export type QuicContext = DriverContext & { resolver?: HostResolver }

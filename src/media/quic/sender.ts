@@ -16,7 +16,7 @@ import { parseCertificates, type TlsMaterial } from '../tls/settings'
 import type { TlsSettings } from '../tls/tls-options'
 import { closed, isMomentary, makeSocket, peerText, until } from '../udp/socket'
 import { QuicConnection } from './connection'
-import { type Quiche, type QuicheConfig, quiche } from './native'
+import { type QuicConfig, type QuicLibrary, quicLibrary } from './native'
 import type { QuicContext, QuicOptions } from './quic-options'
 import { clientConfig, quicTls } from './settings'
 
@@ -73,7 +73,7 @@ export class QuicSender implements Medium {
     await this.close()
     this.#events = events
     const { host, port } = this.#options
-    const library = this.#context.library ?? quiche()
+    const library = quicLibrary()
     const behind = clockBehind(this.#context)
     const { config, material } = clientConfig(library, this.#tls, this.#options, behind)
     const peer = await this.#resolver.resolve(host)
@@ -94,8 +94,8 @@ export class QuicSender implements Medium {
 
   /** Settles when the peer took the connection; rejects with the reason. Its later end is `lost`. */
   #handshake(
-    library: Quiche,
-    config: QuicheConfig,
+    library: QuicLibrary,
+    config: QuicConfig,
     socket: Socket,
     peer: string,
     trust: { trusted: X509Certificate[]; now: number } | null,
@@ -230,7 +230,7 @@ function whyNot({ quic }: QuicConnection, reason: string, name: string): OsError
   })
 }
 
-/** Name, and where BoringSSL could not (the clock is behind) the chain. Throws TLS_…. */
+/** Name, and where the library could not (the clock is behind) the chain. Throws TLS_…. */
 function judgePeer(
   chain: readonly Uint8Array[],
   name: string,

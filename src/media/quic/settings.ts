@@ -5,10 +5,10 @@ import { rootCertificates } from 'node:tls'
 import { OsError } from '../../lib/errors'
 import { type TlsMaterial, tlsMaterial, tlsSettings } from '../tls/settings'
 import type { TlsSettings } from '../tls/tls-options'
-import type { Quiche, QuicheConfig } from './native'
+import type { QuicConfig, QuicLibrary } from './native'
 import type { QuicOptions } from './quic-options'
 
-/** application protocol in the TLS handshake. BoringSSL takes no peer that names none, as the reference's client does. */
+/** application protocol in the TLS handshake. A peer that names none, as the reference's client, is refused (RFC 9001, 8.1). */
 export const ALPN = 'os-node'
 /** largest UDP payload sent and taken: fits the common paths without fragments (QUIC never fragments) */
 export const UDP_PAYLOAD = 1350
@@ -43,46 +43,44 @@ export function needCertificate({ cert, key }: TlsSettings, link: string): void 
 
 const bytes = (pem: string): Uint8Array => Buffer.from(pem)
 
-/** A client's context. `judged`: the peer's chain is judged by us afterwards, BoringSSL lets it pass. */
+/** A client's context. `judged`: the peer's chain is judged by us afterwards, the library lets it pass. */
 export function clientConfig(
-  library: Quiche,
+  library: QuicLibrary,
   settings: TlsSettings,
   options: QuicOptions,
   judged: boolean,
-): { config: QuicheConfig; material: TlsMaterial } {
+): { config: QuicConfig; material: TlsMaterial } {
   const material = tlsMaterial(settings)
   const { cert, key, ca } = material
-  const config = library.Config.withBoringSslCtx(
+  const config = library.Config.of(
     !settings.insecure,
     judged,
     settings.insecure ? null : bytes(ca ?? rootCertificates.join('\n')),
     key ? [bytes(key)] : null,
     cert ? [bytes(cert)] : null,
-    null,
   )
   return { config: transport(config, options), material }
 }
 
 /** A context for one accepted connection, with its own token for stateless resets. */
 export function serverConfig(
-  library: Quiche,
+  library: QuicLibrary,
   { cert, key, client_ca }: TlsMaterial,
   options: QuicOptions,
   resetToken: Buffer,
-): QuicheConfig {
-  const config = library.Config.withBoringSslCtx(
+): QuicConfig {
+  const config = library.Config.of(
     client_ca !== undefined,
     false,
     client_ca ? bytes(client_ca) : null,
     [bytes(key!)],
     [bytes(cert!)],
-    null,
   )
   config.setStatelessResetToken((resetToken.readBigUInt64BE(0) << 64n) | resetToken.readBigUInt64BE(8))
   return transport(config, options)
 }
 
-function transport(config: QuicheConfig, { idle_timeout_ms }: QuicOptions): QuicheConfig {
+function transport(config: QuicConfig, { idle_timeout_ms }: QuicOptions): QuicConfig {
   config.setApplicationProtos([ALPN])
   config.setMaxIdleTimeout(idle_timeout_ms)
   config.setMaxRecvUdpPayloadSize(UDP_PAYLOAD)
@@ -92,7 +90,6 @@ function transport(config: QuicheConfig, { idle_timeout_ms }: QuicOptions): Quic
   config.setInitialMaxStreamDataBidiRemote(STREAM_WINDOW)
   config.setInitialMaxStreamsBidi(MAX_STREAMS)
   config.setDisableActiveMigration(true)
-  config.enablePacing(false) // the binding does not tell when a packet is due
   config.enableDgram(true, DATAGRAM_QUEUE, DATAGRAM_QUEUE)
   return config
 }

@@ -8,7 +8,7 @@
 import { asOsError } from '../../lib/errors'
 import { DeliveryStream } from '../../protocol/delivery'
 import { buildProbe, buildProbeReply, isProbe, isProbeReply } from '../../protocol/delivery/frame'
-import type { QuicheConnection } from './native'
+import type { QuicState } from './native'
 import { MAX_PACKET } from './quic-options'
 
 /** bytes that wait for the peer's window at most, beside the one packet that always may */
@@ -30,7 +30,7 @@ interface Incoming {
 }
 
 export class QuicStreams {
-  readonly #connection: QuicheConnection
+  readonly #connection: QuicState
   readonly #role: 'opener' | 'listener'
   readonly #onPacket: (packet: Uint8Array) => void
   readonly #broken: (reason: string) => void
@@ -44,7 +44,7 @@ export class QuicStreams {
   #nextPlain = 0
 
   constructor(
-    connection: QuicheConnection,
+    connection: QuicState,
     role: 'opener' | 'listener',
     onPacket: (packet: Uint8Array) => void,
     broken: (reason: string) => void,

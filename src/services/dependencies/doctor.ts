@@ -8,7 +8,7 @@ interface Diagnosis {
   readonly name: string
   readonly file: string
   readonly ok: boolean
-  /** ENOENT, EACCES, ERR_DLOPEN_FAILED …; null when it loads */
+  /** ENOENT, EACCES, ERR_DLOPEN_FAILED …; null when it loads, or cannot with this Node, which `hint` says then */
   readonly errno: string | null
   readonly error?: string
   readonly hint?: string
@@ -72,6 +72,9 @@ export async function diagnose(
     // it ended before it could say anything
   }
   if (reported.ok) return { name, file, ok: true, errno: null }
+  // the one part that not every Node can load, and that only its medium needs
+  if (reported.error?.includes('SSL_set_quic'))
+    return { name, file, ok: true, errno: null, hint: 'QUIC needs Node 22 or 24' }
   const errno = reported.errno ?? why ?? `exit ${code}`
   const error = reported.error ?? 'the process that loaded it ended without a word'
   return { name, file, ok: false, errno, error, hint: hintOf(reported.error ? `${errno} ${error}` : `signal ${errno}`) }

@@ -134,7 +134,11 @@ export class DependencyManager implements Service {
         run: async (_, { signal }) => {
           const value = await this.doctor(signal)
           const lines = value.details.map(({ ok, name, errno: code, error, hint }) =>
-            ok ? `loads      ${name}` : `${String(code).padEnd(10)} ${name}: ${error}\n           ${hint}`,
+            ok
+              ? hint
+                ? `not here   ${name}: ${hint}`
+                : `loads      ${name}`
+              : `${String(code).padEnd(10)} ${name}: ${error}\n           ${hint}`,
           )
           return outcome(value, lines.join('\n'))
         },
@@ -229,7 +233,6 @@ export class DependencyManager implements Service {
   #restoring(signal?: AbortSignal): RestoreParts {
     const { registry, timeout_s } = this.#host.settings()
     return {
-      dist: this.#dist,
       dataDir: this.#host.dataDir,
       npm: this.#npm,
       registry: String(registry ?? ''),

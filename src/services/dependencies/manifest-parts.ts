@@ -21,7 +21,7 @@ const PART = v.object({
   platform: v.optional(v.string()),
   sha256: v.string(),
   bytes: v.number(),
-  /** the npm package that brings the file; absent: it was compiled for this release */
+  /** the npm package that the file is in too */
   package: v.optional(v.object({ name: v.string(), version: v.string(), file: v.string() })),
   /** the bundle carries these bytes too, and unpacks them where the file is missing */
   inside: v.optional(v.boolean()),

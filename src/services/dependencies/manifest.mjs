@@ -9,31 +9,6 @@ const LINE = /\n\/\/# osNodeManifest=[A-Za-z0-9+/=]+\n$/
 
 const sha256 = bytes => createHash('sha256').update(bytes).digest('hex')
 
-/** The packages of node_modules that bring native files: name, version, and every .node file by its hash. */
-function nativePackages(root) {
-  const modules = join(root, 'node_modules')
-  const found = new Map()
-  const names = existsSync(modules)
-    ? readdirSync(modules).flatMap(name =>
-        name.startsWith('@') ? readdirSync(join(modules, name)).map(inner => `${name}/${inner}`) : [name],
-      )
-    : []
-  for (const name of names) {
-    const dir = join(modules, name)
-    const manifest = join(dir, 'package.json')
-    if (name.startsWith('.') || !existsSync(manifest)) continue
-    const places = [dir, ...platformsOf(join(dir, 'prebuilds'))]
-    for (const place of places)
-      for (const entry of readdirSync(place))
-        if (entry.endsWith('.node')) {
-          const path = join(place, entry)
-          const { version } = JSON.parse(readFileSync(manifest, 'utf8'))
-          found.set(sha256(readFileSync(path)), { name, version, file: relative(dir, path) })
-        }
-  }
-  return found
-}
-
 const platformsOf = dir =>
   existsSync(dir)
     ? readdirSync(dir, { withFileTypes: true })
@@ -46,7 +21,6 @@ export function writeManifest(root, version) {
   const bundle = join(root, 'dist/os-node.js')
   if (!existsSync(bundle)) return
   const code = readFileSync(bundle, 'utf8').replace(LINE, '')
-  const packages = nativePackages(root)
   const partOf = (name, bytes) => ({
     ...{ name, kind: 'bundle', version, file: `${name}.js` },
     ...{ sha256: sha256(bytes), bytes: Buffer.byteLength(bytes) },
@@ -60,16 +34,15 @@ export function writeManifest(root, version) {
       if (!entry.endsWith('.node')) continue
       const bytes = readFileSync(join(dir, entry))
       const hash = sha256(bytes)
-      const from = packages.get(hash)
       parts.push({
         name: `${entry.replace(/\.node$/, '')}-${platform}`,
         kind: 'native',
-        version: from?.version ?? version,
+        version,
         file: `native/${platform}/${entry}`,
         platform,
         sha256: hash,
         bytes: bytes.length,
-        ...(from && { package: from }),
+        package: { name: 'os-node', version, file: `dist/native/${platform}/${entry}` },
         // what the bundle carries of it is named by its hash
         ...(code.includes(hash) && { inside: true }),
       })

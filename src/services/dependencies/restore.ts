@@ -1,4 +1,4 @@
-// Brings a part back: from a copy kept in the data directory, from the packages of a checkout, by npm; in any case only bytes
+// Brings a part back: from a copy kept in the data directory, else by npm; in any case only bytes
 // with the SHA-256 of the manifest are laid in its place, by a rename. Where none of it works the answer says which file to
 // copy where. What fails is in its result.
 import {
@@ -21,7 +21,6 @@ import { type CheckedPart, type Part, sha256, splitBundle } from './manifest-par
 import { run } from './program'
 
 export interface RestoreParts {
-  readonly dist: string
   readonly dataDir: string
   /** the npm program */
   readonly npm: string
@@ -35,7 +34,7 @@ export interface Restored {
   readonly name: string
   readonly ok: boolean
   /** where the bytes came from */
-  readonly from?: 'copy' | 'checkout' | 'npm' | 'file'
+  readonly from?: 'copy' | 'npm' | 'file'
   readonly error?: string
   /** what to do by hand */
   readonly copy?: { readonly from: string; readonly to: string; readonly sha256: string }
@@ -101,12 +100,7 @@ function sourcesOf(part: CheckedPart, parts: RestoreParts, file: string | undefi
   const { package: origin } = part
   return [
     ['copy', () => readFileSync(join(copiesOf(parts.dataDir), part.sha256))],
-    ...(origin
-      ? ([
-          ['checkout', () => readFileSync(join(parts.dist, '..', 'node_modules', origin.name, origin.file))],
-          ['npm', () => byNpm(origin, parts)],
-        ] as Source[])
-      : []),
+    ...(origin ? ([['npm', () => byNpm(origin, parts)]] as Source[]) : []),
   ]
 }
 

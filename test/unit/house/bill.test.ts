@@ -23,7 +23,11 @@ test('SBOM and NOTICE name each package of the bundle with version, hash and lic
   assert.deepEqual([metadata.component.name, metadata.component.version], [name, version])
   const { packages } = json('package-lock.json')
   const notice = read('dist/NOTICE')
+  const library = (components as Component[]).find(({ name }) => name === 'ngtcp2')
+  assert.match(library?.purl ?? '', /^pkg:deb\/debian\/ngtcp2@[\d.]+\?arch=source$/)
+  assert.ok(notice.includes(`\nngtcp2 ${library!.version} (MIT)\n`))
   for (const { name, version, purl, licenses, hashes } of components as Component[]) {
+    if (name === library!.name) continue
     assert.equal(purl, `pkg:npm/${name.replace('@', '%40')}@${version}`)
     const [{ license, expression }] = licenses as [Component['licenses'][0]]
     assert.match(license?.id ?? expression!, /^[A-Za-z0-9.() -]+$/, `${name}: an SPDX name`)
