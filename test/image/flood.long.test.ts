@@ -76,7 +76,12 @@ test('512 MB: small while idle; 200 packets a second for ten minutes are all rec
   const sent = load.sent
   const took = (performance.now() - began) / 1000
   load.pause()
-  await until('the acknowledgements', () => load.acknowledged.size === load.sent, BOOT_MS)
+  await until('the acknowledgements', () => load.acknowledged.size === load.sent, BOOT_MS).catch(async error => {
+    const state = await board.shell('os-node status; systemctl show --property=NRestarts os-node; dmesg | tail -n 20')
+    throw new Error(
+      `${error.message}: ${load.acknowledged.size} of ${load.sent}, sent in ${Math.round(took)} s; ${shown(most)}\n${state.text}\n${power.said().slice(-2000)}`,
+    )
+  })
   load.stop()
   await until('the metrics', () => load.readMetrics().then(() => true), BOOT_MS)
   const rate = (most.swapped - swapped) / took

@@ -119,7 +119,15 @@ export class Load {
       onResend: number => this.#encoder.encodeFull(fact(number)).bytes,
     })
     this.#encoder.opened(true)
+    const again: number[] = []
     const timer = setInterval(() => {
+      // a board that was too busy to answer for a while: the link is opened again, as by a gateway
+      if (sender.mode === 'silent') {
+        again.push(...sender.reset())
+        this.#encoder.opened(true)
+      }
+      for (; again.length > 0 && sender.canSubmit(400); again.shift())
+        sender.submit(this.#encoder.encodeFull(fact(again[0]!)).bytes, again[0]!)
       for (let k = 0; k < packets && !this.#paused && sender.canSubmit(400); k++)
         sender.submit(this.#encoder.encode(fact(++this.sent)).bytes, this.sent)
       for (let frame = sender.poll(Date.now()); frame; frame = sender.poll(Date.now()))
