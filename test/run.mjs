@@ -259,6 +259,7 @@ function start(files, next) {
       OS_NODE_TEST_ROOT: root,
       NO_COLOR: '1',
       ...(long ? { OS_NODE_LONG: '1' } : {}),
+      ...(needs.get(file).includes('quicnode') ? { OS_NODE_QUIC_NODE: quicNode(nodePath) } : {}),
     },
     detached: true,
   })

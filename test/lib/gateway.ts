@@ -163,8 +163,9 @@ export class Machine {
   readonly config: string
   readonly dataDir: string
   readonly verb: 'run' | 'serve'
-  /** the file that is started */
+  /** the file that is started, and the Node that runs it */
   program = script
+  node = process.execPath
   output = ''
   /** how the last process ended; undefined while it runs */
   ended: { code: number | null; signal: NodeJS.Signals | null } | undefined
@@ -197,16 +198,7 @@ export class Machine {
    * `early`: links need not have been tried.
    */
   async start(args: readonly string[], webPort?: number, early = false): Promise<void> {
-    const command = [
-      process.execPath,
-      this.program,
-      this.verb,
-      '--config',
-      this.config,
-      '--data-dir',
-      this.dataDir,
-      ...args,
-    ]
+    const command = [this.node, this.program, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args]
     const [program, ...rest] = [...this.#prefix, ...command]
     const child = spawn(program!, rest, {
       cwd: this.dir,

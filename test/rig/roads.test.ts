@@ -2,7 +2,7 @@
 // line too thin. After each the upstream has every reading once, with its value (R8 to R11); each medium is judged by itself.
 // UDP and QUIC run in both; TCP and MQTT repeat by the same kernel, and a thin line takes minutes.
 // Long: every medium, longer weather, a thin line
-// Needs: quic node24
+// Needs: quic quicnode
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, type TestContext, test } from 'node:test'

@@ -35,6 +35,9 @@ const flags = {
 }
 const WEB = 8001
 
+/** QUIC needs a newer Node than the rig's kernel stands: there a process of Node 24 that starts another one ends the kernel. */
+const NODE = process.env.OS_NODE_QUIC_NODE ?? process.execPath
+
 /** One road of a gateway, as an entry of its `gateway.uplinks`. */
 export const uplinkOver = (
   medium: Medium,
@@ -70,6 +73,7 @@ export class Gateway extends Machine {
     }
     super(join(DIR, id), 'run', config, cable.namespace.prefix)
     this.id = id
+    this.node = NODE
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever JSON the command gives
@@ -90,6 +94,7 @@ export class Upstream extends Machine {
     const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium].receiver, ...more }))
     // to make a token would be one more start of the program
     super(join(DIR, 'up'), 'serve', { web_user: { auth_enabled: false }, gateway: { receivers }, RESOURCES: flags })
+    this.node = NODE
   }
 
   async open(): Promise<void> {
