@@ -161,7 +161,7 @@ export const pluginTable: PluginTable = {
   },
 }
 
-/** The display room for plugins, which stand on the same floor. */
+/** The display room for plugins, which are on the same floor. */
 export function displayAccess(): DisplayAccess {
   const registry = getDisplayRegistry()
   return {

@@ -69,7 +69,7 @@ export class NobleRadio implements Radio {
   #noble: Noble | undefined
   #bindings: Bindings | undefined
   #events: RadioEvents | undefined
-  /** we asked for it ourselves */
+  /** requested by us */
   #stopping = false
   #resetting = false
   /** what comes before that are the library's own first steps */

@@ -1,4 +1,4 @@
-// What the Bluetooth driver needs of a radio: to scan, to be reset, to connect. One implementation stands on noble
+// What the Bluetooth driver needs of a radio: to scan, to be reset, to connect. One implementation uses noble
 // (noble.ts); tests bring their own.
 
 export type AddressType = 'public' | 'random'
@@ -34,7 +34,7 @@ export interface StreamService {
 export interface BleConnection {
   /** bytes of one write or notification and its three of header */
   readonly mtu: number
-  /** dBm when last asked; null: not known */
+  /** dBm at the last query; null: not known */
   readonly rssi: number | null
   /** how the peer lets us write */
   readonly writes: { readonly withResponse: boolean; readonly withoutResponse: boolean }

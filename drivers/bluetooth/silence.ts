@@ -16,7 +16,7 @@ export class Silence {
     this.#waitMs = afterMs
   }
 
-  /** An advertisement, or the begin of a scan that was asked for. Runs for every report. */
+  /** An advertisement, or the begin of a scan that was requested. Runs for every report. */
   heard(now: number): void {
     this.#at = now
     this.#taken = 0
@@ -28,7 +28,7 @@ export class Silence {
     return this.#taken
   }
 
-  /** When next() is to be asked. */
+  /** When next() is to be called. */
   get due(): number {
     return this.#at + this.#waitMs
   }

@@ -1,5 +1,5 @@
 // One CAN interface as a medium sees it: is it there and up, how is the bus, what do the controller's error counters say. State
-// changes come as error frames; the kernel's own view is asked on each of them, ten times a second at most, and every few
+// changes come as error frames; the kernel's own view is queried on each of them, ten times a second at most, and every few
 // seconds beside. What fails: an interface that is missing, down or no CAN (open throws, with what to do), one that goes down
 // or away (`lost`), a bus that is off and is not restarted in time (`lost`); a bus with errors is `degraded`.
 import { asOsError, OsError } from '../../src/lib/errors'

@@ -7,7 +7,7 @@ const CONTROLLER = 0x004
 const NO_ACK = 0x020
 const BUS_OFF = 0x040
 const RESTARTED = 0x100
-/** what is asked of the kernel: not every lost arbitration, nor every bit error of a bus that is otherwise well */
+/** what is requested of the kernel: not every lost arbitration, nor every bit error of a bus that is otherwise well */
 export const ERROR_CLASSES = TX_TIMEOUT | CONTROLLER | NO_ACK | BUS_OFF | RESTARTED
 
 /** bits of the controller's byte */

@@ -36,7 +36,7 @@ const idOf = (text: string): string => text.replace(/\/dev\//, '').replace(/[^A-
 
 const NOT_ABLE = ['EINVAL', 'ENXIO', 'EOPNOTSUPP', 'ENOSYS', 'ENOTSUP']
 
-/** True when the chip refuses what was asked of it, rather than the line. */
+/** True when the chip refuses the request, rather than the line. */
 export const refuses = (error: OsError): boolean =>
   NOT_ABLE.includes(String(error.details.errno)) || /-524$/.test(String(error.details.errno))
 
@@ -106,6 +106,6 @@ function quietly(ask: () => string): string {
   try {
     return ask()
   } catch {
-    return '' // the chip went away while we asked
+    return '' // the chip went away during the query
   }
 }

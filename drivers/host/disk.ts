@@ -1,5 +1,5 @@
 // Space on the file systems that matter: the root and the data directory (once, where they are the same file system).
-// A network file system can hang: it is asked as slow files are. What fails: a path that is not there is left
+// A network file system can hang: it is read as slow files are. What fails: a path that is not there is left
 // out at the scan; one that goes later keeps its places, ERROR.
 
 import { asOsError, OsError } from '../../src/lib/errors'

@@ -32,7 +32,7 @@ export class SlowFiles {
   readonly #deadlineMs: number
   readonly #mostStuck: number
   readonly #stuck = new Set<string>()
-  /** undefined: not asked yet whether there is an addon */
+  /** undefined: not looked up yet whether there is an addon */
   #threads: ThreadFiles | null | undefined
 
   constructor({ read, timers = systemTimers, deadlineMs = 2500, mostStuck = 2 }: SlowFilesOptions = {}) {

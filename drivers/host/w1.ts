@@ -67,7 +67,7 @@ export interface W1Context extends DriverContext {
 type Reader = Pick<FileReader, 'read' | 'write' | 'close'>
 
 const DEADLINE_MS = 3000
-/** how often a conversion of all is asked about, and how often at most: the slowest takes 750 ms */
+/** how often a conversion of all is polled, and how often at most: the slowest takes 750 ms */
 const ASK_MS = 50
 const ASKS = 30
 const HINT = 'enable 1-Wire (dtoverlay=w1-gpio in config.txt), check the 4.7 kΩ resistor between data and 3.3 V'

@@ -54,7 +54,7 @@ const s16 = (bytes: Uint8Array): number => (((bytes[0]! << 8) | bytes[1]!) << 16
 
 export const shuntVolts = (bytes: Uint8Array): number => s16(bytes) / 100_000
 export const busVolts = (bytes: Uint8Array): number => (((bytes[0]! << 8) | bytes[1]!) >> 3) / 250
-/** The register stands still at the end of the range that `config` chose (table 7): the voltage may be anything beyond it. */
+/** The register stays at the end of the range that `config` chose (table 7): the voltage may be anything beyond it. */
 const atEnd = (bytes: Uint8Array, config: number): boolean => Math.abs(s16(bytes)) >= 4000 << ((config >> 11) & 3)
 export const overflowed = (bytes: Uint8Array): boolean => (bytes[1]! & 1) !== 0
 export const amperes = (bytes: Uint8Array, lsb: number): number => s16(bytes) * lsb

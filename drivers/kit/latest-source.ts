@@ -18,7 +18,7 @@ export interface Feed {
   /** Begins to hear; values may come until close. Throws an OsError with a reason. */
   open(events: OpenableEvents, take: Take): Promise<void>
   close(): Promise<void>
-  /** what the newest value of a channel came from: bytes in hex, or text; asked only for channels that were heard */
+  /** what the newest value of a channel came from: bytes in hex, or text; called only for channels that were heard */
   raw(index: number): string
   /** see Openable */
   onReturn?(back: () => void): () => void
@@ -128,7 +128,7 @@ export class LatestSource implements Source {
     return this.#why(at) ?? this.#options.channels[at]!.raw({ value: this.#values[at]!, raw: '' }).error
   }
 
-  /** Both reasons stand beside each other: one must not hide the other. */
+  /** Both reasons are shown: one must not hide the other. */
   #say(): void {
     this.#events?.degraded([this.#complaint, this.#missing].filter(Boolean).join('; '))
   }

@@ -38,12 +38,12 @@ interface ShareOptions {
   key: string
   /** what must be the same for all that share it */
   settings: unknown
-  /** makes what stands behind them: once per key and settings, opened and closed as often as need be */
+  /** makes the bus they share: once per key and settings, opened and closed as often as need be */
   make: () => Medium
   logger: Logger
 }
 
-/** What stands behind the media of one key. */
+/** The bus that the media of one key share. */
 class Hardware {
   readonly open = new Set<SharedMedium>()
   /** the opening or open state; undefined: closed */

@@ -18,7 +18,7 @@ export function groupsOf(pattern: string): string[] {
 const DECIMAL = /^[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d{1,3})?$/
 const HEX = /^(?:0[xX])?[0-9a-fA-F]{1,13}$/
 
-/** The number in a group's text, NaN where there is none. A comma may stand for the point. */
+/** The number in a group's text, NaN where there is none. A comma may replace the point. */
 export function numberOf(text: string, { base = 10, words }: GroupOptions = {}): number {
   const plain = text.trim()
   if (words && Object.hasOwn(words, plain)) return words[plain]!

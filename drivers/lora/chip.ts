@@ -39,7 +39,7 @@ export interface Reception {
 }
 
 const DEADLINE_MS = 1000
-/** a calibration takes 10 ms; asked so often, that far apart */
+/** a calibration takes 10 ms; polled so often, that far apart */
 const CALIBRATION_MS = 10
 const CALIBRATION_ASKS = 10
 /** MODEM_CONFIG_3: the chip sets the gain itself; LNA: G6; how long the register takes to follow */

@@ -9,7 +9,7 @@ import { type PinSpec, resolvePin } from '../board'
 
 /** One chip select. */
 export interface Spi {
-  /** Sends `tx` and fills `rx` (as long; null: not asked for) within the deadline; rejects TIMEOUT, BUS_STUCK, LINK_DOWN … */
+  /** Sends `tx` and fills `rx` (as long; null: not wanted) within the deadline; rejects TIMEOUT, BUS_STUCK, LINK_DOWN … */
   transfer(tx: Uint8Array, rx: Uint8Array | null, deadlineMs: number): Promise<unknown>
   close(): void
 }

@@ -4,7 +4,7 @@
 // What fails, and what happens then: an edge that does not come is found by asking (the link then works on, degraded); a
 // channel that stays busy, or a budget that is used up, lets packets wait, and then gives them up; a packet that the next one
 // overwrote in the chip before it was read is counted (`overwritten`); a flag that does not clear, a register or mode that is not
-// what was written, a wrong version, a sending that does not end, a receiver whose noise stands still: the chip is reset and set up anew (`reinits` counts it, `detail` says for what). When that fails three times, or the
+// what was written, a wrong version, a sending that does not end, a receiver whose noise does not change: the chip is reset and set up anew (`reinits` counts it, `detail` says for what). When that fails three times, or the
 // bus does not answer, the link is lost with the reason and the supervisor opens it again.
 
 import type { Clock } from '../../src/lib/clock'
@@ -361,7 +361,7 @@ export class Radio {
 
   /**
    * A packet was there before its edge. Where none comes until the next one, again and again, the line is not wired as
-   * configured: asked from now on.
+   * configured: polled from now on.
    */
   #missed(): void {
     if (!this.#unannounced) {

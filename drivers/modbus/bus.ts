@@ -1,10 +1,10 @@
 // One Modbus bus: sources that read slaves on it take turns, and a slave that does not answer costs one time-out, its own (R17).
-// After two time-outs in a row the slave is silent: one silent slave of the bus is asked every two seconds, in turn, so that one
+// After two time-outs in a row the slave is silent: one silent slave of the bus is polled every two seconds, in turn, so that one
 // that comes back is heard soon, and never for more than a tenth of the bus time. Requests to it fail at once meanwhile and the
-// others go on. A damaged answer is asked for again.
+// others go on. A damaged answer is requested again.
 //
 // A serial answer has no number that says which request it belongs to. One that comes late must not be taken for the next
-// one, so a slave that was late is not asked again before another time-out has passed, and what comes meanwhile is dropped.
+// one, so a slave that was late is not polled again before another time-out has passed, and what comes meanwhile is dropped.
 
 import type { Clock } from '../../src/lib/clock'
 import { asOsError, type OsError } from '../../src/lib/errors'
@@ -15,7 +15,7 @@ import { badReply, noReply, type Transport } from './transport'
 interface Slave {
   /** time-outs in a row */
   missed: number
-  /** not to be asked before this, on the monotonic clock */
+  /** not to be polled before this, on the monotonic clock */
   until: number
   /** what it did last */
   reason: OsError
@@ -26,14 +26,14 @@ interface Slave {
 
 interface QueryOptions {
   timeoutMs: number
-  /** how often a damaged answer is asked for again */
+  /** how often a damaged answer is requested again */
   retries: number
 }
 
-/** one silent slave of the bus is asked this often, and more rarely where that takes more than a tenth of the time */
+/** one silent slave of the bus is polled this often, and more rarely where that takes more than a tenth of the time */
 const PROBE_MS = 2000
 const PROBE_PART = 0.1
-/** a silent slave wanted within this time has its turn before one that was asked later */
+/** a silent slave wanted within this time has its turn before one that was polled later */
 const CONTENDS_MS = 2 * PROBE_MS
 /** the gateway's own words for "no answer" */
 const GATEWAY_SILENCE = new Set([10, 11])
@@ -41,7 +41,7 @@ const GATEWAY_SILENCE = new Set([10, 11])
 export class ModbusBus {
   readonly counters = { requests: 0, timeouts: 0, damaged: 0, exceptions: 0, skipped: 0 }
   readonly #slaves = new Map<number, Slave>()
-  /** when a silent slave may be asked, on the monotonic clock */
+  /** when a silent slave may be polled, on the monotonic clock */
   #probeAt = Number.NEGATIVE_INFINITY
   readonly #turns = new SerialQueue()
 

@@ -1,6 +1,6 @@
 // Modbus on the wire ("MODBUS Application Protocol V1.1b3", "MODBUS over Serial Line V1.02", "MODBUS Messaging on TCP/IP
 // V1.0b"): requests that read, their answers, and the two frames around them. Pure functions over caller-owned buffers. An
-// answer that is not what was asked for gives a verdict, nothing throws.
+// answer that is not what was requested gives a verdict, nothing throws.
 
 import { OsError } from '../../src/lib/errors'
 
@@ -80,7 +80,7 @@ export function frameRtu(unit: number, pdu: Uint8Array): Uint8Array {
 }
 
 /**
- * Where in `bytes[0, length)` the answer to `request` of `unit` stands: {start, end} of the PDU. 'damaged' where it stands
+ * Where in `bytes[0, length)` the answer to `request` of `unit` is: {start, end} of the PDU. 'damaged' where it is
  * with a wrong CRC and nothing good is there; undefined while it may still come. Noise before it, an echo of the request and
  * frames of others do not count. Runs once per chunk; bytes is at most a few frames long.
  */

@@ -24,7 +24,7 @@ const shared = {
   interval_ms: interval(5000),
   /** how long a slave may take to answer */
   timeout_ms: v.optional(whole(10, 60_000)),
-  /** how often a damaged answer is asked for again */
+  /** how often a damaged answer is requested again */
   retries: v.optional(whole(0, 10), 1),
   /** 1: addresses are counted from 1, as many data sheets do */
   address_base: v.optional(v.picklist([0, 1]), 0),

@@ -1,5 +1,5 @@
 // One slave's registers as channels of a source: asks for the planned blocks one after the other and cuts the answers into
-// numbers. What fails: a block (its channels have no value; a slave that is silent is not asked for the rest), an address the
+// numbers. What fails: a block (its channels have no value; a slave that is silent is not polled for the others), an address the
 // device lacks inside a block of several (its registers are read one by one from then on), the bus (the link is lost).
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'

@@ -1,8 +1,8 @@
 // The master of a bus of several: asks one station after the other (PING that names it, see protocol/turns), waits for the
-// end of its turn, and sends its own packets in between. Only the station asked may speak, so nothing collides.
+// end of its turn, and sends its own packets in between. Only the polled station may speak, so nothing collides.
 //
 // What fails: a station that does not begin, or falls silent in the middle, costs one turn time-out; after three of these it
-// is asked ever more rarely, at last every 15 s, and named in the link's reason. Another master on the bus is known by
+// is polled ever more rarely, at last every 15 s, and named in the link's reason. Another master on the bus is known by
 // polls that are not ours: this one falls silent for a while and looks again, so that of two masters one goes on; since each
 // listens before its first poll, it is the one that was there.
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../src/links/contracts'
@@ -25,7 +25,7 @@ interface MasterOptions {
 
 class Station {
   misses = 0
-  /** asked again at this time */
+  /** polled again at this time */
   dueAt = 0
   waiting = 0
   constructor(readonly aid: number) {}

@@ -128,7 +128,7 @@ export class SlaveMedium implements Medium {
     if (await this.#mayGoOn(turn)) await inner.send(buildTurnEnd(seq, aid, this.#outbox.length))
   }
 
-  /** Waits until the line is free; false when the master has asked again meanwhile, so that this turn is over. */
+  /** Waits until the line is free; false when the master has polled again meanwhile, so that this turn is over. */
   async #mayGoOn(turn: number): Promise<boolean> {
     const free = await this.#parts.silence().then(
       () => true,

@@ -215,7 +215,7 @@ export class SerialLine implements Line {
     this.#events?.lost(reason)
   }
 
-  /** The device the name stands for now. Throws NOT_FOUND, for a moment also where another adapter has the number of ours. */
+  /** The device the name refers to now. Throws NOT_FOUND, for a moment also where another adapter has the number of ours. */
   async #resolve(): Promise<string> {
     const { port } = this.settings
     const before = behind.get(port)
@@ -227,7 +227,7 @@ export class SerialLine implements Line {
     return this.#names.resolve(port, before)
   }
 
-  /** The node the name stands for now, null: none. */
+  /** The node the name refers to now, null: none. */
   async #look(): Promise<string | null> {
     try {
       return nodeIdentity(await this.#resolve())

@@ -2,7 +2,7 @@
 // USB adapter says of itself; ttyUSB0 that came back as ttyUSB1 is found again by its adapter.
 //
 // What fails: a name that fits no port, or several: NOT_FOUND, with the ports that are there. The kernel answers for an adapter
-// under its lock, which it may hold while the adapter is reset: so it is asked on a thread, and one that does not answer says
+// under its lock, which it may hold while the adapter is reset: so it is queried on a thread, and one that does not answer says
 // nothing of itself.
 import { readdirSync, realpathSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -75,7 +75,7 @@ export class PortNames {
   }
 
   /**
-   * The device a name stands for now. `before`: what stood behind it when it was last open, looked for where the name is
+   * The device a name refers to now. `before`: the device it referred to when it was last open, looked for where the name is
    * gone, or is a number that another adapter has now. Throws NOT_FOUND with what is there as its hint.
    */
   async resolve(port: string, before?: UsbIdentity): Promise<string> {

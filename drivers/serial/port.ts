@@ -1,6 +1,6 @@
 // One opened serial port. Bytes that come in are handed on as they come; bytes that go out leave in order, and a write
 // settles when they are on the wire as far as the baud rate tells: what waits, waits here, where it is bounded and can
-// be given up, and not in the kernel, where seconds of old frames would stand before an answer.
+// be given up, and not in the kernel, where seconds of old frames would be ahead of an answer.
 //
 // What fails: the port is unplugged or hangs up → `lost`; nothing goes out for `write_timeout_ms` (flow control, a wedged
 // adapter) → what waits is refused with TIMEOUT and `stuck` is reported, until bytes go again. Nothing here blocks.

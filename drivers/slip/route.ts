@@ -10,7 +10,7 @@ export interface Way {
   readonly mtu: number
 }
 
-/** `host`: an IPv4 address; of names nothing is asked. */
+/** `host`: an IPv4 address; names are not resolved. */
 export async function wayTo(host: string, port: number): Promise<Way | null> {
   if (parseIp(host) === null) return null
   const socket = createSocket({ type: 'udp4', lookup: (address, _options, done) => done(null, address, 4) })

@@ -291,7 +291,7 @@ async function sanitized() {
 }
 
 /**
- * Bluetooth goes through the addon: the library's own socket stays out, and the driver that it is asked for is the class that
+ * Bluetooth goes through the addon: the library's own socket stays out, and the driver that it requests is the class that
  * drivers/bluetooth hands over. So do the tables of English names for services and characteristics, which are not used here.
  */
 const ownHciSocket = {

@@ -9,7 +9,7 @@ const PACKS = {
   qr: ['uqr'],
 }
 const PACK_OF = new Map(Object.entries(PACKS).flatMap(([pack, files]) => files.map(file => [file, pack])))
-/** mark of a resolution that this plugin asked for itself */
+/** mark of a resolution that this plugin requested itself */
 const ASKED = Symbol('asked')
 
 /** What the pack is in the bundle: `module.exports` of the package, compiled with the bundle's own `require` and place. */

@@ -1,4 +1,4 @@
-// A secret from the user of the command: at a terminal it is asked for and not shown, else it is the first line of stdin.
+// A secret from the user of the command: at a terminal it is prompted for and not shown, else it is the first line of stdin.
 // What fails: an end without a line, and Ctrl-C, are USAGE.
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'

@@ -1,4 +1,4 @@
-// The display sections and where they come from (D17): a running gateway, asked over its control socket at each look, or this process and
+// The display sections and where they come from (D17): a running gateway, queried over its control socket at each look, or this process and
 // the files while none runs. A gateway that starts or stops meanwhile is found at the next look.
 import type { DisplayFormat, Plain, SectionFilter, SectionInfo, SectionReader } from '../display'
 import { OsError } from '../lib/errors'

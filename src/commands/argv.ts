@@ -52,7 +52,7 @@ export function auditText(argv: readonly string[]): string {
     if (name !== undefined && value !== undefined && isSecret(name, setsSecret)) return `--${name}=${MASK}`
     const [, before] = /^--([\w-]+)$/.exec(argv[k - 1] ?? '') ?? []
     if (before !== undefined && !word.startsWith('--') && isSecret(before, setsSecret)) return MASK
-    // a value that stands behind its key without an option
+    // a value that follows its key without an option
     if (setsSecret && !word.startsWith('-') && namesSecret(argv[k - 1] ?? '') && before === undefined) return MASK
     const text = value === undefined ? maskText(word) : `--${name}=${maskText(value)}`
     return /[\s"'\\]/.test(text) || text === '' ? JSON.stringify(text) : text
@@ -62,7 +62,7 @@ export function auditText(argv: readonly string[]): string {
   return text.length > 500 ? `${text.slice(0, 500)}…` : text
 }
 
-/** What is called `value`, or stands in a list, may be the secret of a pair. */
+/** What is called `value`, or is in a list, may be the secret of a pair. */
 function namesSecret(key: string): boolean {
   const parts = key.split(/[.[\]]+/).filter(Boolean)
   const inPair = /^[a-z]/i.test(key) && parts.length > 2 && (VALUE.test(parts.at(-1)!) || /^\d+$/.test(parts.at(-1)!))

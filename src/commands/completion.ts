@@ -9,14 +9,14 @@ export type Shell = (typeof SHELLS)[number]
 
 type Options = Readonly<Record<string, OptionSpec>>
 
-/** What stands behind some words: each way to spell those words, the words that may follow, and the options. */
+/** What follows some words: each way to spell those words, the words that may follow, and the options. */
 interface Node {
   readonly spellings: readonly string[]
   readonly words: readonly string[]
   readonly options: Options
 }
 
-/** A plugin: its own name, the verb that stands for it (if any), and its commands. */
+/** A plugin: its own name, the verb for it (if any), and its commands. */
 export interface CompletedPlugin {
   readonly name: string
   readonly verb?: AnyVerb
@@ -27,7 +27,7 @@ export interface CompletedPlugin {
 interface Offers {
   readonly verbs: readonly AnyVerb[]
   readonly plugins: readonly CompletedPlugin[]
-  /** names of this program and, where one stands for a verb, that verb */
+  /** names of this program and, where one is a verb, that verb */
   readonly programs: Readonly<Record<string, string | null>>
   /** of the configuration */
   readonly keys: readonly string[]
@@ -48,7 +48,7 @@ const choicesOf = (operands: readonly string[] = [], options: Options = {}): str
 const files = (kind: 'f' | 'd'): string =>
   `local IFS=$'\\n'; compopt -o filenames 2> /dev/null; COMPREPLY=( $(compgen -${kind} -- "$cur") ); return 0`
 
-/** What to do where the value of an option stands. */
+/** What to do at the value of an option. */
 function offerFor({ value, choices }: OptionSpec): string {
   if (choices) return `offer=${quoted(choices)}`
   if (value === 'PATH') return files('f')
@@ -94,7 +94,7 @@ export function completionScript(shell: Shell, offers: Offers): string {
   const words = nodes.map(({ spellings, words: free, options }, at) => {
     for (const spelling of spellings) places.push([spelling.length, `    '${spelling} '*) at=${at} ;;`])
     for (const [name, spec] of Object.entries(options)) {
-      // what may stand behind --cmd stands without it too
+      // what may follow --cmd is taken without it too
       if (spec.type === 'boolean' || name === 'cmd') continue
       const offer = offerFor(spec)
       patterns.set(offer, [...(patterns.get(offer) ?? []), `'${at} --${name}'`])

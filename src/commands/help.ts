@@ -65,7 +65,7 @@ export function verbHelp(verb: AnyVerb): string {
   ].join('\n')
 }
 
-/** Help for a word that several commands begin with (`source --help`, `help log`); null where it is not asked for. */
+/** Help for a word that several commands begin with (`source --help`, `help log`); null where it is not requested. */
 export function groupHelp(verbs: readonly AnyVerb[], argv: readonly string[]): string | null {
   const [first, second] = argv[0] === 'help' ? [argv[1], argv[2] ?? '--help'] : argv
   const group = verbs.filter(verb => verb.name.startsWith(`${first} `))

@@ -22,7 +22,7 @@ export interface Job {
   readonly truncated: boolean
 }
 
-/** All of a job but its output, which is asked for by its id. */
+/** All of a job but its output, which is requested by its id. */
 export const briefJob = ({ stdout, stderr, ...job }: Job): object => ({
   ...job,
   stdout_len: stdout.length,

@@ -42,7 +42,7 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   readonly description?: string
   readonly examples: readonly string[]
   readonly options: Readonly<Record<string, OptionSpec>>
-  /** options that may stand without their name, in this order */
+  /** options that may be written without their name, in this order */
   readonly operands?: readonly string[]
   /** gateway: needs one; local: never inside one; either: inside when one runs */
   readonly where: 'gateway' | 'local' | 'either'
@@ -66,7 +66,7 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   read?(argv: readonly string[]): Record<string, unknown>
   /**
    * Work of the calling side, before anything is sent to a gateway: reading files named on the command line, and secrets
-   * that must not stand there. `warn` prints it on the terminal, and does nothing where the line came over HTTP.
+   * that must not be there. `warn` prints it on the terminal, and does nothing where the line came over HTTP.
    */
   prepare?(
     options: OptionValues,

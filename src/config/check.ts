@@ -182,7 +182,7 @@ export function newUnknownKey(schema: AnySchema, before: unknown, after: unknown
   return walk(after, before, [], schema)
 }
 
-/** Keys that the schema does not know, or that mean nothing where they stand, each with a sentence. */
+/** Keys that the schema does not know, or that mean nothing where they are, each with a sentence. */
 export function unknownKeys(schema: AnySchema, tree: unknown, document?: Document): string[] {
   return strangers(schema, tree, document).map(({ text }) => text)
 }

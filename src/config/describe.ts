@@ -39,7 +39,7 @@ const entriesOf = (core: AnySchema): Record<string, AnySchema> | undefined =>
     ? (core.options as AnySchema[]).map(option => openSchema(option).core.entries).find(Boolean)
     : core.entries
 
-/** What may stand at a key, as a phrase. */
+/** What a key may hold, as a phrase. */
 export function allowed(schema: AnySchema): string {
   const { core, pipe, nullable } = openSchema(schema)
   const phrase = phraseOf(core, pipe)

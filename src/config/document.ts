@@ -17,7 +17,7 @@ export interface Document {
   readonly text: string
   readonly value: Tree
   readonly root: JsonNode
-  /** where a value stands in the file; undefined when it does not */
+  /** where a value is in the file; undefined when it does not */
   placeOf(path: readonly (string | number)[]): Position | undefined
 }
 

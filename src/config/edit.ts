@@ -63,7 +63,7 @@ export function refuseDotted(schema: AnySchema, path: readonly string[]): void {
   })
 }
 
-/** Keys whose names stand in the path of an edit. Throws UNKNOWN_KEY with the nearest known name. */
+/** Keys whose names are in the path of an edit. Throws UNKNOWN_KEY with the nearest known name. */
 export function refuseUnknown(schema: AnySchema, path: readonly string[]): void {
   const at = path.findIndex((_, k) => {
     const here = path.slice(0, k + 1)
@@ -129,7 +129,7 @@ export function* editing(
   return outcome
 }
 
-/** `document` where what is being written stands in no line yet. */
+/** `document` where what is being written is in no line yet. */
 export function withoutLines(document: Document, edits: readonly Edit[]): Document {
   const isNew = (path: readonly (string | number)[]): boolean =>
     edits.some(edit => edit.path.every((part, k) => part === String(path[k])))

@@ -39,7 +39,7 @@ export const flag = (standard: boolean, help: string, meta: Omit<FieldMeta, 'hel
 export const text = (standard: string, help: string, meta: Omit<FieldMeta, 'help'> = {}) =>
   v.optional(v.pipe(v.string(), v.maxLength(4096), about<string>(help, meta)), standard)
 
-/** A text that may stand in a compressed text as a name (X16), or is empty. */
+/** A text that a compressed text may hold as a name (X16), or is empty. */
 export const wireName = (help: string, meta: Omit<FieldMeta, 'help'> = {}) => {
   const rule = 'may not hold . | ; > : @ or control characters, nor begin with & or #'
   const fits = (name: string): boolean => name === '' || isGoodName(name)

@@ -1,5 +1,5 @@
 // The id of the installation: 12 hex digits in the data folder, since Config.json may be copied to another board (S1). Made
-// when first asked for. One that cannot be read is made anew, one that cannot be kept lasts until the stop; both are logged.
+// when first needed. One that cannot be read is made anew, one that cannot be kept lasts until the stop; both are logged.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { atomicWrite } from '../lib/atomic'

@@ -1,4 +1,4 @@
-// One pass over the text of a configuration file, in parts: its values, and the nodes that say where they stand. Comments and
+// One pass over the text of a configuration file, in parts: its values, and the nodes that say where they are. Comments and
 // a trailing comma are allowed. WRONG is thrown where the text is no JSON; Refused where it is and must not count.
 // Written by hand, reasons in docs/dependencies.md.
 import { createScanner } from 'jsonc-parser'

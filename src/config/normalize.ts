@@ -1,5 +1,5 @@
 // Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's ways to say that there is no id
-// yet, and its place of the web_user switches under RESOURCES.service_plugins (D13). What stands in our place wins. The file itself is not rewritten.
+// yet, and its place of the web_user switches under RESOURCES.service_plugins (D13). What is in our place wins. The file itself is not rewritten.
 import { isObject } from '../lib/objects'
 import type { Tree } from './keys'
 
@@ -53,7 +53,7 @@ export function meantPath(path: readonly string[]): string[] {
   return plugin && MOVED.includes(fourth as never) ? ['web_user', ...path.slice(3)] : [...path]
 }
 
-/** Where a normalized key stands in the file: the older place when only that holds it. */
+/** Where a normalized key is in the file: the older place when only that holds it. */
 export function placeInFile(raw: Tree, path: readonly string[]): string[] {
   const [head, second] = path
   const has = (tree: unknown, name: string | undefined): boolean =>

@@ -70,7 +70,7 @@ interface Reading {
   readonly problem?: OsError
 }
 
-/** Reads the file, or what stands for it. `mustExist`: the place was named on purpose. */
+/** Reads the file, or what replaces it. `mustExist`: the place was named on purpose. */
 export function readConfig(schema: Schema, path: string, dataDir: string, files: Files, mustExist: boolean): Reading {
   let fault: OsError
   try {

@@ -61,7 +61,7 @@ class Mending {
     while (path.length > 0 && getAt(tree, path) === undefined) path = path.slice(0, -1)
     const key = joinKey(path)
     const named = path.length > 0 && path.every(part => typeof part === 'string')
-    // a default that is refused where it stands goes too, and then what is around it
+    // a default that is refused where it is goes too, and then what is around it
     const standard = named && !this.#tried.has(key) ? getAt(this.#defaults, path) : undefined
     this.#tried.add(key)
     this.#note(path, this.#standard(path))

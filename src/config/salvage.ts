@@ -89,7 +89,7 @@ export function salvage(broken: string): Salvaged {
 }
 
 /**
- * Puts keys back that a missing brace left in the section before theirs: unknown where they stand, known and absent further up.
+ * Puts keys back that a missing brace left in the section before theirs: unknown where they are, known and absent further up.
  * Paths they were put to.
  */
 export function bringHome(schema: AnySchema, tree: Tree): string[][] {

@@ -134,7 +134,7 @@ function inEach(list: AnySchema | undefined, change: (item: AnySchema) => AnySch
   return rewrap(list, v.array(change(core.item) as never) as never, standard)
 }
 
-/** `made` with the help text and the default of the schema it stands for. */
+/** `made` with the help text and the default of the schema it replaces. */
 function rewrap(old: AnySchema, made: AnySchema, standard: unknown): AnySchema {
   const help = openSchema(old).pipe.find(item => item.type === 'metadata')
   const piped = help ? v.pipe(made as never, help as never) : made

@@ -21,7 +21,7 @@ const marksOf = (known: AnySchema | undefined): Marks | undefined =>
 const isNamed = (tree: unknown, path: Path): boolean =>
   path.some((part, k) => holdsSecret(getAt(tree, path.slice(0, k)), part))
 
-/** A copy without secrets of what stands at `path` of `tree`. */
+/** A copy without secrets of what is at `path` of `tree`. */
 export const mask = (schema: AnySchema, value: unknown, path: Path = [], tree?: unknown): unknown =>
   masked(value, isNamed(tree, path), marksOf(schemaAt(schema, path)))
 
@@ -97,7 +97,7 @@ interface Unmasking {
   readonly sent?: (path: Path) => boolean
 }
 
-/** A tree in which masked values stand → the same with the stored secrets. Throws SECRET_NEEDED. */
+/** A tree with masked values → the same with the stored secrets. Throws SECRET_NEEDED. */
 export function unmask(
   schema: AnySchema,
   value: unknown,
@@ -129,7 +129,7 @@ export function unmask(
       if (kept) throw needed(path, MOVED)
       return item
     }
-    // a secret may be a list or an object: the sign stands for the whole of it
+    // a secret may be a list or an object: the sign replaces the whole of it
     if (item !== old && (isEmptySecret(old) || shown(old) !== item))
       throw needed(path, `${MASK} stands for a stored secret, and none is stored here`)
     if (moved && item !== old) throw needed(path, `${MASK} would keep the stored secret, and ${MOVED}`)

@@ -15,7 +15,7 @@ const PAIR: Readonly<Record<string, string>> = { '}': '{', ']': '[', '{': '}', '
 /** In front of a value that is none: the reader would take the next one in its place. */
 export const NO_VALUE = '\0'
 
-/** A word that stands outside of quotes, as JSON would have it. */
+/** A word outside of quotes, as JSON would have it. */
 function word(text: string, isName: boolean): string {
   const inner = QUOTED.exec(text)?.[1]
   if (text.startsWith('"') || (!isName && (NUMBER.test(text) || LITERALS.has(text)))) return text
@@ -32,7 +32,7 @@ export function tidy(text: string): { text: string; left: boolean } {
   const bare = first >= 0 && !tokens.slice(0, first).includes('{')
   const braced = tokens.includes('{')
   const open: string[] = bare ? ['{'] : []
-  /** how many of each are open: asked for each token, and nesting may be deep */
+  /** how many of each are open: read for each token, and nesting may be deep */
   const count: Record<string, number> = { '{': open.length, '[': 0 }
   let before = ''
   let left = false

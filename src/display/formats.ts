@@ -84,7 +84,7 @@ function lines(data: Plain): string[] {
   return [cellText(data)]
 }
 
-/** Simple values first come as they stand, aligned in runs; what has parts follows its name, indented. */
+/** Simple values first come as they are, aligned in runs; what has parts follows its name, indented. */
 function pairs(data: Dict): string[] {
   const entries = Object.entries(data)
   const width = entries.reduce((most, [key, value]) => (isSimple(value) ? Math.max(most, key.length) : most), 0)

@@ -82,7 +82,7 @@ function offers(provider: DisplayProvider, format: DisplayFormat): boolean {
   try {
     return provider.supportsFormat(format) === true
   } catch {
-    // what cannot be asked is not offered; the section itself still shows as JSON
+    // what cannot be queried is not offered; the section itself still shows as JSON
     return false
   }
 }

@@ -14,7 +14,7 @@ export interface SectionReader {
   /** Sections in their order. */
   available(filter?: SectionFilter): Promise<SectionInfo[]>
   /**
-   * Sections in a format, under the names asked for; null: all, under the names they are listed with. One that fails or does
+   * Sections in a format, under the requested names; null: all, under the names they are listed with. One that fails or does
    * not exist is `{error, code}`.
    */
   read(names: readonly string[] | null, format?: DisplayFormat): Promise<Record<string, Plain>>

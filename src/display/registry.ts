@@ -48,7 +48,7 @@ export interface RenderOptions {
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/
 /** how long a provider may take for its data */
 const DATA_TIMEOUT_MS = 5000
-/** one that hung for so long is asked anew: what it waited for may never come */
+/** one that hung for so long is queried anew: what it waited for may never come */
 const GIVE_UP_MS = 60_000
 
 interface Running {
@@ -194,7 +194,7 @@ export class DisplayRegistry {
     return mine.work
   }
 
-  /** The provider's data; a provider that is still at it is not asked again meanwhile. */
+  /** The provider's data; a provider that is still at it is not called again meanwhile. */
   async #extract(
     path: string,
     provider: DisplayProvider,
@@ -208,7 +208,7 @@ export class DisplayRegistry {
   }
 }
 
-/** What stands in the place of a section that failed. */
+/** What is shown in place of a section that failed. */
 export function failure(thrown: unknown): { error: string; code: string } {
   const { message, code } = asOsError(thrown)
   return { error: message, code }

@@ -1,5 +1,5 @@
 // The built-in sections. They are providers like any other and know nothing of where the data is: main hands in what a running
-// gateway knows, the CLI what the files say, and a library node is asked itself.
+// gateway knows, the CLI what the files say, and a library node is queried itself.
 import { OsError } from '../lib/errors'
 import { coreText } from './core-text'
 import { type DisplaySource, isNode, nodeSource } from './node-source'
@@ -9,7 +9,7 @@ import { CORE_PLUGIN } from './registry'
 
 let handedIn: DisplaySource | null = null
 
-/** What the built-in sections show from now on; null: the node they are asked with. */
+/** What the built-in sections show from now on; null: the node they are rendered with. */
 export function useDisplaySource(source: DisplaySource | null): void {
   handedIn = source
 }

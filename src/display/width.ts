@@ -1,4 +1,4 @@
-// How many columns a text takes on a terminal: letters that stand wide take two, marks that join a letter none.
+// How many columns a text takes on a terminal: wide letters take two, marks that join a letter none.
 // Written by hand, reasons in docs/dependencies.md.
 
 const WIDE: readonly (readonly [number, number])[] = [

@@ -1,5 +1,5 @@
 // What happens in a running gateway, for observers: server-sent events, plugins, `watch`. Every listener has a bounded
-// queue of its own that is emptied after the work in hand, so that a slow or failing one never stands in the way of a
+// queue of its own that is emptied after the work in hand, so that a slow or failing one never delays a
 // reading. What fails: a queue that is full loses its oldest event (counted); a listener that throws is logged and
 // heard again. Without listeners an event costs one comparison.
 import { asOsError } from '../lib/errors'

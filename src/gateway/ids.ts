@@ -18,7 +18,7 @@ import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
 import { IdQuotas } from '../protocol/ids/quota'
 import type { IdsReport } from './status'
 
-/** What is asked of an upstream: `wanted` ids, which are taken by `granted`; that settles when they are on flash. */
+/** What is requested of an upstream: `wanted` ids, which are taken by `granted`; that settles when they are on flash. */
 export interface PoolWish {
   wanted(): number
   granted(ids: readonly number[]): Promise<void>

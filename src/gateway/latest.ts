@@ -25,7 +25,7 @@ export const latestOf = (fact: Fact, { medium, address }: LinkMetadata): LatestR
 })
 
 /**
- * Bounded by GROUPS. A sensor stands in one group of its device: that of its newest fact. `latest`: ms after which a kept time
+ * Bounded by GROUPS. A sensor is in one group of its device: that of its newest fact. `latest`: ms after which a kept time
  * is not believed any more, when this machine's own became right (X36).
  */
 export class LatestBoard {

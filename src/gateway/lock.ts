@@ -103,7 +103,7 @@ export function readLockFile(dataDir: string): LockInfo | undefined {
 const lockText = (path: string): string | null => readOr(() => readRegular(path).toString())
 
 /**
- * What stands in the place of the file and is none (a folder, a FIFO, a link to nothing) is no lock and goes aside. Throws DATA_DIR
+ * What is in the place of the file and is none (a folder, a FIFO, a link to nothing) is no lock and goes aside. Throws DATA_DIR
  * for a file that must not be read.
  */
 function moveOther(path: string): void {

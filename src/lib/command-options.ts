@@ -5,7 +5,7 @@ export interface OptionSpec {
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'list'
   readonly help: string
   readonly default?: string | number | boolean
-  /** what stands for the value in the help, for example PATH */
+  /** the placeholder of the value in the help, for example PATH */
   readonly value?: string
   /** environment variable that counts when the option is not given */
   readonly env?: string
@@ -23,6 +23,6 @@ export interface CommandForm {
   /** as in messages, for example `web-user add` */
   readonly name: string
   readonly options: Readonly<Record<string, OptionSpec>>
-  /** options that may stand without their name, in this order */
+  /** options that may be written without their name, in this order */
   readonly operands?: readonly string[]
 }

@@ -50,7 +50,7 @@ export const VALUE = /^(?:v|val|values?|content|text|data|string|default|raw)$/i
 export const labelsOf = (pair: object): string[] =>
   Object.entries(pair).flatMap(([name, text]) => (LABEL.test(name) && typeof text === 'string' ? [text] : []))
 
-/** True for what is named like a secret where it stands: by its key, or by the label of the pair that it is the value of. */
+/** True for what is named like a secret where it is: by its key, or by the label of the pair that it is the value of. */
 export function holdsSecret(around: unknown, name: string | number): boolean {
   if (isSecretName(String(name))) return true
   if (!Array.isArray(around)) return VALUE.test(String(name)) && labelsOf(Object(around)).some(isSecretName)
@@ -68,7 +68,7 @@ const HEADER = new RegExp(
   'gi',
 )
 const ASSIGNED = new RegExp(`(?<![\\w-])(-{0,2}[A-Za-z][\\w-]{0,60})( ?= ?)${KIND}([^\\s"',;&]+)`, 'gi')
-/** what stands in JSON that is no longer whole */
+/** what replaces it in JSON that is no longer whole */
 const QUOTED = /("([^"\\]{1,60})"\s?:\s?)"(?:[^"\\]|\\.)+"/g
 const BEARER = /\b(bearer\s+)([\w.~+/=-]{8,})/gi
 const BOT = /\bbot\d+(?::|%3a)[^\s/"'?#]+/gi

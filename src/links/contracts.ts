@@ -118,7 +118,7 @@ export interface Source extends Openable {
   readRaw?(): Promise<readonly RawReading[]>
   /** why a sensor has no value in the newest read; undefined where it has one */
   whyNot?(id: string): string | undefined
-  /** its sensors, where they are known before it is opened; asked when a configuration is written */
+  /** its sensors, where they are known before it is opened; read when a configuration is written */
   readonly sensors?: readonly Sensor[]
   /** Called once, before it is opened for the first time: what counts goes on from where the log has it, and is kept there. */
   resume?(counts: Counts): void

@@ -1,4 +1,4 @@
-// What every link over a bus or radio of this board has in common: the port, its speed, its pins. It stands once in
+// What every link over a bus or radio of this board has in common: the port, its speed, its pins. It is written once in
 // RESOURCES.physical_config (specification, "Configuration keys"); an uplink or receiver that names only the medium takes
 // it from there, and may say otherwise.
 import { mediumInfo } from './registry'

@@ -1,6 +1,6 @@
 // Host names to addresses without getaddrinfo (D11: it would sit in the pool that serves fdatasync) and without asking
 // twice: IP literals and localhost directly, /etc/hosts, then DNS through c-ares. An answer is kept until it expires; when
-// DNS is out, or says the name is gone, the last address stays in use (R13) and is asked for again half a minute later.
+// DNS is out, or says the name is gone, the last address stays in use (R13) and is resolved again half a minute later.
 // Fails only when a name was never resolved: NETWORK.
 
 import { Resolver } from 'node:dns/promises'
@@ -88,7 +88,7 @@ export class HostResolver {
     this.#prefer = options.prefer ?? 4
   }
 
-  /** The address of a literal or of a name still known; undefined when resolve() must be asked. Never waits. */
+  /** The address of a literal or of a name still known; undefined when resolve() must be called. Never waits. */
   known(host: string): HostAddress | undefined {
     const literal = literalAddress(host)
     if (literal) return literal
@@ -146,7 +146,7 @@ export class HostResolver {
           ttlMs: Math.min(...found.map(a => a.ttl)) * 1000,
         }
       })
-      // both are asked at once; the second answer only counts, and is only waited for, where the first is none
+      // both are queried at once; the second answer only counts, and is only waited for, where the first is none
       questions[1]!.catch(() => undefined) // may fail unheard when the first is enough
       try {
         return await questions[0]!

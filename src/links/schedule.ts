@@ -42,7 +42,7 @@ export class Schedule {
   #due = 0
   /** a read is out, perhaps since before the last start */
   #reading = false
-  /** asked for while a read was out */
+  /** requested while a read was out */
   #again = false
   #began = 0
   #cancelTurn: (() => void) | undefined

@@ -75,7 +75,7 @@ interface Managed {
 const isSource = (thing: Openable): thing is Source => 'read' in thing && 'intervalMs' in thing
 const isMedium = (thing: Openable): thing is Medium => 'medium' in thing && 'send' in thing
 
-/** Pauses after a lost link: a plug is often back at once, a server that is down is not asked more than once a minute. */
+/** Pauses after a lost link: a plug is often back at once, a server that is down is not contacted more than once a minute. */
 const BACKOFF: BackoffOptions = { minMs: 1000, maxMs: 60_000, stableMs: 60_000 }
 
 export class Supervisor {

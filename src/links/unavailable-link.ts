@@ -1,4 +1,4 @@
-// A link that cannot even be made: no driver for its type, options that are refused. It stands in the supervisor under its
+// A link that cannot even be made: no driver for its type, options that are refused. It is in the supervisor under its
 // name, so that every face shows it `down` with the reason instead of nothing at all (D7). It never opens; the user who
 // mends the configuration removes it and adds the real one.
 import type { LinkCounters, Openable, OpenableEvents } from './contracts'

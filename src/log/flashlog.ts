@@ -152,7 +152,7 @@ export class FlashLog {
     return own
   }
 
-  /** Where reader `name` stands, undefined when it never stood anywhere. */
+  /** The position of reader `name`, undefined when it never had one. */
   cursor(name: string): number | undefined {
     return this.#state.cursors.get(name)
   }

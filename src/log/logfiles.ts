@@ -112,7 +112,7 @@ export class LogFiles implements LogSource {
     const known = new Map(this.#segments.list.map(segment => [segment.name, segment]))
     const now: Segment[] = recover(this.#files, this.#dir, null).segments.map(found => {
       const old = known.get(found.name)
-      // readers stand in the old object; a file that became shorter was written again
+      // readers are in the old object; a file that became shorter was written again
       return old ? Object.assign(old, found, { generation: old.generation + (found.size < old.size ? 1 : 0) }) : found
     })
     this.#segments.list.splice(0, this.#segments.list.length, ...now)

@@ -23,7 +23,7 @@ const NETWORK: MediaOptions = {
 
 /** Written by every link, or passed by the maker of the medium. */
 const COMMON = new Set(['mode', 'host', 'port', 'listen_host'])
-/** for dispatch these stand in the schema already, where every medium has them */
+/** for dispatch these are in the schema already, where every medium has them */
 const OF_DISPATCH = new Set(['mode', 'listen_host'])
 const PLACED: Readonly<Record<string, readonly string[]>> = {
   udp: ['host', 'port'],

@@ -8,7 +8,7 @@ import { wayText } from './system-errors'
 /** a peer that went away without a word is noticed after this and ten probes a second apart */
 const KEEP_ALIVE_MS = 30_000
 
-/** Every stream of ours: no waiting for more to send, and asked now and then whether the peer is still there. */
+/** Every stream of ours: no waiting for more to send, with keep-alive, which finds out that the peer is gone. */
 export function tune(socket: Socket): void {
   socket.setNoDelay(true)
   socket.setKeepAlive(true, KEEP_ALIVE_MS)

@@ -1,4 +1,4 @@
-// What the kernel says of a CAN interface, asked by netlink at once and without rights: is it up, how is the bus, what do the
+// What the kernel says of a CAN interface, read by netlink at once and without rights: is it up, how is the bus, what do the
 // controller's error counters say; and word of every change. What fails: NOT_FOUND (no such interface), E_NO_ADDON, LINK_DOWN.
 import { nativeError } from './errors'
 import { native } from './index'

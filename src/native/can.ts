@@ -28,7 +28,7 @@ export class CanFrames {
   readonly bytes: Uint8Array
   /** when each was received: ms since 1970, with fractions */
   readonly times: Float64Array
-  /** the same by the controller's own clock, whatever it counts from; 0 where it has none. Empty unless asked for */
+  /** the same by the controller's own clock, whatever it counts from; 0 where it has none. Empty unless requested */
   readonly hardware: Float64Array | null
   readonly #words: Uint32Array
   /** views of the data of each slot, by length */
@@ -144,7 +144,7 @@ class CanSocket {
     return this.socket.state().dropped
   }
 
-  /** what the kernel may hold for us, as it counts: twice what was asked for; throws on a closed socket */
+  /** what the kernel may hold for us, as it counts: twice what was requested; throws on a closed socket */
   get receiveBuffer(): number {
     return this.socket.state().receiveBuffer
   }

@@ -36,7 +36,7 @@ export function systemError(result: number, call: string): NodeJS.ErrnoException
   return Object.assign(new Error(`${call} ${code}`), { code, errno: result, syscall: call })
 }
 
-/** The same as the error public functions throw. `what` names the thing that was asked for. */
+/** The same as the error public functions throw. `what` names the thing that was requested. */
 export function nativeError(result: number, call: string, what: string): OsError {
   const cause = systemError(result, call)
   return new OsError(CODES[cause.code!] ?? 'LINK_DOWN', `${what}: ${call} ${cause.code}`, {

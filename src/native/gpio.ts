@@ -1,8 +1,8 @@
-// GPIO lines by the kernel's character devices (gpiod, second version). A chip is asked what lines it has; a request holds
+// GPIO lines by the kernel's character devices (gpiod, second version). A chip lists its lines; a request holds
 // some of them, reads and sets them and tells their edges with the kernel's times. Requests, values and settings go through
 // one thread for each chip, which lives as long as the program: a chip behind I2C takes a millisecond, and may hang. What
 // fails: no such chip (NOT_FOUND) or line (INTERNAL, details.errno EINVAL), a line that another process has (PORT_BUSY), no
-// right (NO_ACCESS), a chip that cannot do what is asked (EINVAL, ENXIO, EOPNOTSUPP: edges without an interrupt, bias), a chip
+// right (NO_ACCESS), a chip that cannot do what is requested (EINVAL, ENXIO, EOPNOTSUPP: edges without an interrupt, bias), a chip
 // that hangs (TIMEOUT, then BUS_STUCK until its call comes back). A chip that was pulled answers every later call NOT_FOUND
 // (ENODEV), and the listener of edges gets that error.
 

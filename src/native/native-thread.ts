@@ -104,7 +104,7 @@ export class NativeThread {
     return this.#stuck
   }
 
-  /** Why no call can be begun now, or null; to be asked before one is handed to the addon. */
+  /** Why no call can be begun now, or null; to be called before one is handed to the addon. */
   refusal(): OsError | null {
     if (!this.#open) return new OsError('LINK_DOWN', `${this.path}: closed`)
     return this.#stuck ? this.#stuckError() : null

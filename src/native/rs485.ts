@@ -23,7 +23,7 @@ const [ENABLED, RTS_ON_SEND, RTS_AFTER_SEND, RX_DURING_TX] = [1, 2, 4, 16] as co
 /**
  * Turns the kernel's RS485 mode of a port on or off and resolves with what the driver made of it. `port` is a path or the bus
  * of an open port. Throws UNSUPPORTED where the port's driver has no such mode, or took the call and does something else: the
- * mode stays off, RTS has the other level, a pause is shorter than the one asked for.
+ * mode stays off, RTS has the other level, a pause is shorter than the requested one.
  */
 export async function setRs485(
   port: string | NativeThread,

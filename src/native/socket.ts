@@ -20,7 +20,7 @@ export const NO_BUFFERS = -errno.ENOBUFS
 
 interface SocketState {
   port: number
-  /** as the kernel counts them, with its own overhead: twice what was asked for */
+  /** as the kernel counts them, with its own overhead: twice what was requested */
   receiveBuffer: number
   sendBuffer: number
   /** packets that came while the receive buffer was full */

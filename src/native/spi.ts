@@ -56,7 +56,7 @@ export class SpiBus {
   }
 
   /**
-   * One transfer: sends `tx` and fills `rx`, which is as long, with what came meanwhile (null: not asked for). `rx` belongs
+   * One transfer: sends `tx` and fills `rx`, which is as long, with what came meanwhile (null: not wanted). `rx` belongs
    * to the call until it is settled. Resolves with the bytes transferred.
    */
   transfer(tx: Uint8Array, rx: Uint8Array | null, deadlineMs: number): Promise<number> {

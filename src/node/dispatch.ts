@@ -112,7 +112,7 @@ export class Dispatcher {
 
   async #carry(medium: string, lane: Lane, { packet, tries }: Waiting): Promise<OsError | null> {
     for (let left = tries; ; left--) {
-      // asked each time: the medium may be switched off or made anew in between
+      // read each time: the medium may be switched off or made anew in between
       const driver = this.#deps.driver(medium)
       if (!driver) return noDriver(medium)
       const failure = await driver.attempt(packet)

@@ -30,7 +30,7 @@ export interface TransporterManagerOptions {
 function settingsOf(config: ConfigStore, info: MediumInfo): Record<string, unknown> {
   const own = config.get<Record<string, unknown> | undefined>(`RESOURCES.${info.section}.${info.options_name}`) ?? {}
   const port = portOf(info.name, own)
-  // what stands retained at a broker is the gateway's to say: a dispatch comes and goes
+  // what is retained at a broker is the gateway's to say: a dispatch comes and goes
   if (info.name === 'MQTT') return { ...own, port, topics: { state: '', ...(own.topics as object | undefined) } }
   if (info.layer !== 'L4') return { ...own, ...(typeof port === 'number' && { port }) }
   const server = config.get<{ server_host?: string; server_port?: number } | undefined>('Client_Core') ?? {}

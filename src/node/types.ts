@@ -31,7 +31,7 @@ export interface BatchItem extends TransmitOptions {
   device_status?: string
 }
 
-/** One request and its reply over UDP, handed in by main: node stands on the same floor as the media. */
+/** One request and its reply over UDP, handed in by main: node is on the same floor as the media. */
 export type UdpRequest = (
   host: string,
   port: number,

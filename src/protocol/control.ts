@@ -114,7 +114,7 @@ export function parseIdPool(raw: Uint8Array): number[] {
   return ids
 }
 
-/** Count asked for in an ID_POOL_REQ; 1 when absent. */
+/** Count requested in an ID_POOL_REQ; 1 when absent. */
 export const parsePoolCount = (raw: Uint8Array): number => (raw.length >= 5 ? u16At(raw, 3) : 1)
 
 /** UNIX seconds of a TIME_RESPONSE; 0 when too short. */

@@ -1,4 +1,4 @@
-// Turns on a bus of several (RS485): the master asks one station after the other, and a station speaks only when asked.
+// Turns on a bus of several (RS485): the master polls one station after the other, and a station sends only when polled.
 //
 //   poll   [09][seq u16] 4F 53 4E 02 aid u32 bytes u16    PING that names the station and how many bytes it may send
 //   end    [0A][seq u16] 4F 53 4E 02 aid u32 waiting u8   PONG: its turn is over; how many packets still wait (255: or more)

@@ -30,7 +30,7 @@ export interface NodeClockOptions {
   maxStepSeconds?: number
   /** devices whose last stamp is kept */
   maxDevices?: number
-  /** which time source keeps the OS clock (see confirmTime()); left out: none is asked, and a plausible OS clock is believed */
+  /** which time source keeps the OS clock (see confirmTime()); left out: there is none, and a plausible OS clock is believed */
   timeSource?: TimeSource | null
   /** called at every change of the node's time and at every sync: the log writes its clock record */
   onStep?: (step: TimeStep) => void
@@ -40,7 +40,7 @@ export interface TimeStep {
   /** by how much the node's time moved, ms; times taken before, with a quality of 'unsynced' or 'saved', are off by that much */
   readonly movedMs: number
   readonly offsetMs: number
-  /** what the server asked for and the hourly bound did not allow, ms */
+  /** what the server requested and the hourly bound did not allow, ms */
   readonly heldBackMs: number
   readonly first: boolean
   readonly source: 'server' | 'ntp' | 'system' | 'jump'

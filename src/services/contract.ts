@@ -31,7 +31,7 @@ export interface CliHandler {
   /** words behind the command, for its --help */
   readonly example?: string
   readonly options?: Readonly<Record<string, OptionSpec>>
-  /** options that may stand without their name, in this order */
+  /** options that may be written without their name, in this order */
   readonly operands?: readonly string[]
   /** true: only looks, so that a viewer may run it */
   readonly reads?: boolean
@@ -56,7 +56,7 @@ export interface CommandOutcome {
   readonly exitCode?: number
 }
 
-/** The HTTP service of this program, handed in by main: it stands on a higher floor. */
+/** The HTTP service of this program, handed in by main: it is on a higher floor. */
 export interface WebService {
   /** Listens; host and port left out: as configured. False when it listens there already. Throws PORT_BUSY, NETWORK … */
   start(host?: string | null, port?: number | null): Promise<boolean>
@@ -138,7 +138,7 @@ export interface Section {
   data(): object | Promise<object>
 }
 
-/** The display room, handed in: it stands on the same floor. */
+/** The display room, handed in: it is on the same floor. */
 export interface DisplayAccess {
   /** the class that plugins extend for formats of their own */
   readonly DisplayProvider: unknown
@@ -156,7 +156,7 @@ export interface PluginDefinition {
   readonly name: string
   readonly aliases?: readonly string[]
   readonly summary?: string
-  /** merged into RESOURCES.service_plugins.<name>; what stands there wins */
+  /** merged into RESOURCES.service_plugins.<name>; what is there wins */
   readonly defaults?: Readonly<Record<string, unknown>>
   /** true: stopped and started again when its settings change */
   readonly restart?: boolean

@@ -35,7 +35,7 @@ interface Mounted {
   readonly config: Record<string, unknown> | null
   readonly state: ServiceState
   loading: Promise<void> | undefined
-  /** providers that are registered; null: none were asked for yet */
+  /** providers that are registered; null: none were requested yet */
   shown: readonly unknown[] | null
   /** start and stop of one service go one after the other */
   readonly turns: SerialQueue

@@ -3,7 +3,7 @@
 //
 // What fails: a directory that is not there holds none, nor does one that cannot be read, which is reported; a file that cannot be
 // loaded, that is no plugin or that has another name than its file is that plugin's error. One that ended the process twice
-// while it was being started is not started again until it is loaded by hand: a note on flash stands while a plugin starts, and
+// while it was being started is not started again until it is loaded by hand: a note is on flash while a plugin starts, and
 // one that is found there counts. So is, at once, one that did not come back from a call until the watch over the event loop
 // ended the process.
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -118,7 +118,7 @@ async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginD
 export const tableOf = (found: readonly FoundPlugin[]): PluginTable =>
   Object.fromEntries(found.map(plugin => [plugin.name, () => load(plugin)]))
 
-/** The plugin whose code stands in a stack, the innermost first, and where; undefined: none. */
+/** The plugin whose code is in a stack, the innermost first, and where; undefined: none. */
 export function ownerOf(
   found: readonly FoundPlugin[],
   stack: readonly string[],

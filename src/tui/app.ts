@@ -1,5 +1,5 @@
 // The running terminal UI: reads the sections that are on the screen as often as they and the user ask for, takes keys, draws.
-// One read at a time; while the gateway is gone the old data stays with the reason below it, and it is asked again.
+// One read at a time; while the gateway is gone the old data stays with the reason below it, and it is queried again.
 import { isCalled, type SectionReader } from '../display'
 import type { Clock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
@@ -126,7 +126,7 @@ export class TuiApp {
     const { format } = state
     if (names.length > 0) {
       const data = await reader.read(names, format)
-      // a section the other side does not answer for must not be asked for without a pause
+      // a section the other side does not answer for must not be requested without a pause
       for (const name of names) data[name] ??= { error: 'no answer', code: 'INTERNAL' }
       state.took(data, format, clock.mono())
     }

@@ -21,7 +21,7 @@ import { processPorts, Terminal, type TerminalPorts } from './terminal'
 import type { Look } from './views'
 
 export interface TuiOptions {
-  /** where sections come from; left out: the registry of this process, asked with the node */
+  /** where sections come from; left out: the registry of this process, read with the node */
   readonly reader?: SectionReader
   /** left out: that of the process; null: there is none, and nothing is shown live */
   readonly terminal?: (() => TerminalPorts) | null
@@ -70,7 +70,7 @@ export class TerminalUi {
     return (await this.#reader.read([name]))[name] ?? null
   }
 
-  /** Sections by the names asked for; null: all there are. */
+  /** Sections by the requested names; null: all there are. */
   async renderSections(sections: readonly string[] | null = null): Promise<Record<string, Plain>> {
     return this.#reader.read(sections)
   }

@@ -8,7 +8,7 @@ const LONGEST_KEY = 256
 export class UnitCache<Conversion extends object> {
   readonly #held = new LruMap<string, Conversion | null>(CACHE_SIZE)
 
-  /** What is kept; undefined when the unit was not asked for lately. */
+  /** What is kept; undefined when the unit was not looked up lately. */
   get(key: string): Conversion | null | undefined {
     return this.#held.get(key)
   }

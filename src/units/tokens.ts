@@ -1,5 +1,5 @@
 // What the unit tokens of the wire mean: for every name of the symbol table and every attribute
-// name (Appendix B) the unit its values are in. Class names and attributes stand for the unit the reference converts to.
+// name (Appendix B) the unit its values are in. Class names and attributes mean the unit the reference converts to.
 // Two classes mix several dimensions and mean nothing by themselves: electromagnetism (2) and energypower (3).
 import { UNIT_TOKENS } from '../wire/symbols'
 

@@ -38,7 +38,7 @@ export class Access {
     private readonly loopback: boolean,
   ) {}
 
-  /** Off means off on the loopback only: whatever the configuration says, a network is asked for the token (D13). */
+  /** Off means off on the loopback only: whatever the configuration says, a network needs the token (D13). */
   get #asks(): boolean {
     return !this.loopback || this.context.auth.enabled()
   }

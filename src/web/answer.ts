@@ -1,5 +1,5 @@
 // How answers are written: JSON bodies, assets with their ETag, errors as `{ok: false, error, code}` (X18, X27), and the
-// raw form for a request the parser refused before there was one. The specification's texts stand here; texts of
+// raw form for a request the parser refused before there was one. The specification's texts are here; texts of
 // unexpected errors stay inside and go to the log only.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -34,7 +34,7 @@ export function sendText(res: ServerResponse, { status, type, body }: Text): voi
 }
 
 export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asset): void {
-  // the page itself says whether a token is needed; its files are asked for again, and mostly unchanged
+  // the page itself says whether a token is needed; its files are requested again, and mostly unchanged
   res.setHeader('Cache-Control', asset.type.startsWith('text/html') ? 'no-store' : 'no-cache')
   res.setHeader('ETag', asset.etag)
   if (req.headers['if-none-match'] === asset.etag) {

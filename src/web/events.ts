@@ -18,7 +18,7 @@ const EVENT_KINDS = ['readings', 'links', 'jobs'] as const
 type Kind = (typeof EVENT_KINDS)[number]
 
 const FLUSH_MS = 250
-/** also how often a stream is asked whether its session still holds */
+/** also how often the session of a stream is checked */
 const BEAT_MS = 10_000
 const MAX_STREAMS = 32
 /** of one user, and from one address: the others keep their places */

@@ -76,7 +76,7 @@ export class Guard {
 
   #checkHost(req: IncomingMessage): void {
     const { host } = req.headers
-    // the parser keeps the first and drops the others: what stands in front of us may look at the last
+    // the parser keeps the first and drops the others: a proxy before us may look at the last
     const hosts = req.rawHeaders.filter((name, k) => k % 2 === 0 && name.toLowerCase() === 'host').length
     if (hosts > 1) throw new OsError('BAD_REQUEST', 'there is more than one Host header')
     if (host === undefined) {

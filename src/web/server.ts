@@ -47,9 +47,9 @@ export interface WebServerOptions {
   slowClientMs?: number
   clock?: Clock
   routes?: readonly Route[]
-  /** what to encrypt with, asked for at each start; null: nothing */
+  /** what to encrypt with, read at each start; null: nothing */
   tls?: () => Pair | null
-  /** port that answers /health unencrypted and sends everything else to the encrypted page, asked for at each start; 0: none */
+  /** port that answers /health unencrypted and sends everything else to the encrypted page, read at each start; 0: none */
   redirectPort?: () => number
 }
 
@@ -94,7 +94,7 @@ export class WebServer {
     return this.#life !== null
   }
 
-  /** the port in use, also when 0 was asked for */
+  /** the port in use, also when 0 was requested */
   get port(): number {
     const address = this.#life?.server.address() as AddressInfo | null | undefined
     return address?.port ?? this.#options.port

@@ -80,7 +80,7 @@ function field(row: SchemaRow, value: unknown, writable: boolean, parts: readonl
   }
 }
 
-/** The section a key stands in, two names deep at most. */
+/** The section a key is in, two names deep at most. */
 const categoryOf = (key: string): string => key.split('.').slice(0, -1).slice(0, 2).join('.') || 'general'
 
 const titleOf = (id: string): string => {

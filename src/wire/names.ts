@@ -1,4 +1,4 @@
-// Which texts may stand in a compressed text without breaking it (X16).
+// Which texts a compressed text may hold without breaking it (X16).
 
 const BREAKS = /[.|;>:@\u0000-\u001f\u007f]|^[&#]/
 const SURROGATE = /\p{Cs}/u

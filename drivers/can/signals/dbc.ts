@@ -112,7 +112,7 @@ class Parser {
     else if (BEGINS.has(keyword) && !WITHOUT_END.has(keyword)) tokens.skipStatement(name => BEGINS.has(name))
   }
 
-  /** The list of words an editor knows: each stands alone on its line. */
+  /** The list of words an editor knows: each is alone on its line. */
   #newSymbols(): void {
     const tokens = this.#tokens
     tokens.take(':')

@@ -67,18 +67,18 @@ export class Tokens {
     }
   }
 
-  /** as `kind`, asked anew */
+  /** as `kind`, read anew */
   is(kind: TokenKind): boolean {
     return this.kind === kind
   }
 
-  /** The name or mark that must stand here. Throws a text that says what stands there instead. */
+  /** The name or mark expected here. Throws a text that says what is there instead. */
   expect(text: string): void {
     if (this.text !== text || this.kind === 'text') throw this.wrong(`"${text}"`)
     this.next()
   }
 
-  /** True, and past it, when `text` stands here. */
+  /** True, and past it, when `text` is here. */
   take(text: string): boolean {
     if (this.text !== text || this.kind === 'text') return false
     this.next()

@@ -35,7 +35,7 @@ const gateway: Check = {
     if (status) return ok(`runs (${status.role}) for ${status.uptime_s} s`)
     const owner = await machine.owner(context.config.dataDir)
     if (!owner || owner.role === 'command') return ok('not running on this data directory')
-    // asked from outside: it had its time to answer
+    // queried from outside: it had its time to answer
     return failed(
       `process ${owner.pid} (os-node ${owner.role}) holds the data directory and does not answer`,
       `see its log; if it persists, end it: kill ${owner.pid}`,

@@ -44,7 +44,7 @@ const WITH_VALUE = new Set(
     .map(([name]) => name),
 )
 
-/** Takes `[PLUGIN] COMMAND words…` apart: options of every command are taken out wherever they stand. */
+/** Takes `[PLUGIN] COMMAND words…` apart: options of every command are taken out wherever they are. */
 function reader(operands: readonly string[]): (argv: readonly string[]) => Record<string, unknown> {
   return argv => {
     const values: Record<string, unknown> = {}

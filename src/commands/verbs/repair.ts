@@ -7,7 +7,7 @@ function shown(value: unknown): string {
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }
 
-/** Who reads the lines needs more than the sign that stands for no name. */
+/** Who reads the lines needs more than the sign for no name. */
 const named = (key: string): string => (key === '' ? 'the whole file' : key === '?' ? 'words without a name' : key)
 
 export const repairConfig: Verb<{ ok: true; repaired: readonly Repaired[]; backup?: string }> = {

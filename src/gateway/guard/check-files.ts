@@ -1,4 +1,4 @@
-// Files that a configuration names: asked when it is written, since a FIFO or a device would block or wake what it belongs to
+// Files that a configuration names: checked when it is written, since a FIFO or a device would block or wake what it belongs to
 // when it is read, and would end the next start. A path that does not exist yet is fine.
 import { statSync } from 'node:fs'
 import { resolve } from 'node:path'

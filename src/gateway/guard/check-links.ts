@@ -108,7 +108,7 @@ export interface LinkProblem {
   readonly warns?: boolean
 }
 
-/** What is asked of the drivers: sources are made, and not opened. */
+/** What the drivers check: sources are made, and not opened. */
 const LOOKING: DriverContext = { clock: systemClock, logger: silentLogger }
 
 /** Throws CONFIG_INVALID where sources of `next` share a sensor id and those of `now` did not. */

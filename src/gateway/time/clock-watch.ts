@@ -27,7 +27,7 @@ export interface TimeReport {
   source?: TimeStep['source']
   /** UNIX ms */
   last_sync?: number
-  /** what a server asked for and the hourly bound did not allow */
+  /** what a server requested and the hourly bound did not allow */
   held_back_ms?: number
   /** jumps of the OS clock since the start */
   jumps?: number

@@ -1,7 +1,7 @@
 // What the clock records say of the times taken before them (D18): a fact stamped while no time source confirmed the time is off by
 // the sum of the steps after it, up to the one by which the time became right. The SQL view corrects its rows by the same
 // rule; this is for who reads the log itself, such as the uplinks. Bounded: the newest steps are known. After a start those of
-// the older log are read when a fact that old is asked for, as an uplink with a long backlog does.
+// the older log are read when a fact that old is needed, as an uplink with a long backlog does.
 import type { LogRecord } from '../../log'
 
 export interface Step {

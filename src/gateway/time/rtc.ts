@@ -1,4 +1,4 @@
-// The RTC of this machine is a chip on a bus, mostly I2C: asking it may wait for hardware. So it is asked on a thread
+// The RTC of this machine is a chip on a bus, mostly I2C: a query may wait for hardware. So it is queried on a thread
 // of the addon, without one in the pool of the process, never on the main thread; what it said last counts, with the time since.
 // What fails: no such clock, or one that does not answer: nothing is known of it until it does. A question that hangs is not
 // asked a second time.

@@ -16,7 +16,7 @@ export interface ClockSigns {
   kernel?: { readonly synced: boolean; readonly offset_us: number; readonly maxerror_us: number }
   /** when timesyncd set the clock last, as its file's time says */
   timesyncdMs?: number
-  /** UNIX seconds of the RTC; it is asked meanwhile, so the first time nothing is known of it yet */
+  /** UNIX seconds of the RTC; it is queried meanwhile, so the first time nothing is known of it yet */
   rtcS?: number
 }
 

@@ -36,7 +36,7 @@ export class CobsDeframer implements Deframer {
   readonly #onPacket: (packet: Uint8Array) => void
   readonly #buffer: Uint8Array
   #used = 0
-  /** bytes to come before the next code byte, and whether a zero stands there */
+  /** bytes to come before the next code byte, and whether a zero is there */
   #run = 0
   #zero = false
   #size = 0

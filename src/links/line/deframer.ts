@@ -67,13 +67,13 @@ class Candidate {
   crc = 0xffff
   sum = 0
   last = 0
-  /** the two before the last byte, for what stands in front of an LRC */
+  /** the two before the last byte, for what precedes an LRC */
   crcBefore = 0xffff
   sumBefore = 0
   /** smallest and largest packet; the same where the length is known */
   min: number
   max: number
-  /** delivery frame: packets still to come, and where the next length stands */
+  /** delivery frame: packets still to come, and where the next length is */
   left = 0
   lengthAt = COUNT_AT + 1
   /** control: where text begins, and characters in it that are none */
@@ -97,7 +97,7 @@ class Candidate {
 export class SerialDeframer implements Deframer {
   readonly counters: DeframerCounters = { packets: 0, bytes: 0, taken: 0, crowded: 0, steps: 0 }
   readonly #options: DeframerOptions
-  /** 1 where an LRC stands before the 03 */
+  /** 1 where an LRC precedes the 03 */
   readonly #lrc: 0 | 1
   readonly #buffer: Uint8Array
   /** position in the stream of the first byte in the buffer */

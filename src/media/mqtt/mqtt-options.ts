@@ -1,4 +1,4 @@
-// Options of the MQTT medium as they stand in Config.json (D19). Wrong ones are refused with the key named.
+// Options of the MQTT medium as they are in Config.json (D19). Wrong ones are refused with the key named.
 import * as v from 'valibot'
 import { choice, flag, int, maybe, maybeInt, optionalText, section } from '../../config/fields'
 import { tlsOption } from '../tls/tls-options'

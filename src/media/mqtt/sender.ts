@@ -1,6 +1,6 @@
 // Packets up to a broker, answers down from it (D19). At QoS 1 and 2 a packet counts as sent when the broker has taken it
 // over. What was not when the connection broke is answered false, and comes again from the log: nothing is kept here, and
-// the session starts clean. The own state stands retained beside it, with a last will. While this node has no id it speaks
+// the session starts clean. The own state is retained beside it, with a last will. While this node has no id it speaks
 // as `new-<install>`; with its id it connects anew.
 //
 // What fails: no broker, a refusal, a connection that ends (open throws, or `lost`), a broker that refuses a packet or the

@@ -1,4 +1,4 @@
-// Topics made of templates (D19): `<aid>` and `<install>` stand for whole levels. A sender fills them with what it is, a
+// Topics made of templates (D19): `<aid>` and `<install>` replace whole levels. A sender fills them with what it is, a
 // receiver subscribes to all of them and reads from a packet's topic who sent it and where answers go.
 
 /** `os/sensors/raw` and `os/sensors/#`: where the reference publishes and listens */

@@ -29,7 +29,7 @@ export class PeerTable {
     if (same) return known!
     for (let k = 0; k < WORDS; k++) this.#keys[key + k] = words[from + k]!
     const raw = bytes.slice(slot * PEER_BYTES, (slot + 1) * PEER_BYTES)
-    // in both kinds of address the port stands behind the family, most significant byte first
+    // in both kinds of address the port follows the family, most significant byte first
     const peer = { address: this.#addon.addressText(raw, 0), port: (raw[2]! << 8) | raw[3]!, raw }
     this.#peers[place] = peer
     return peer

@@ -95,7 +95,7 @@ export interface FrameHead {
   readonly base: number
   readonly firstSeq: number
   readonly n: number
-  /** stands on the first packet's length */
+  /** at the first packet's length */
   readonly packets: ByteReader
 }
 

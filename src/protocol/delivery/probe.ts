@@ -1,4 +1,4 @@
-// The probe of the delivery exchange (X29): asked when a link was opened, and again 2 s later, then after pauses that
+// The probe of the delivery exchange (X29): sent when a link was opened, and again 2 s later, then after pauses that
 // double to 5 s (D7). Pure. A PONG counts with the number of a probe that was sent since the opening, however late it comes; any
 // other packet is not for this class (null).
 import { COMMAND } from '../../wire/commands'

@@ -2,7 +2,7 @@
 // measured, what the peer said its commit may take, and how patient a slow peer has made it. Pure; nothing fails.
 
 const MIN_RETRANSMIT_MS = 2000
-/** a peer that holds packets and is slow to commit is asked ever less, yet so often that its end is seen within 80 s */
+/** a peer that holds packets and is slow to commit is probed ever less, yet so often that its end is seen within 80 s */
 const MAX_BACKOFF_MS = 16_000
 
 interface RtoOptions {

@@ -55,7 +55,7 @@ export class DeliverySender<Token> {
   /** seqs of the frame that poll() gave last */
   #frameFrom = 0
   #frameEnd = 0
-  /** bytes already asked for that did not fit the frame before */
+  /** bytes already requested that did not fit the frame before */
   #waiting: { seq: number; packet: Uint8Array } | null = null
 
   constructor({

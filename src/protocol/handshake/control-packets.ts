@@ -82,7 +82,7 @@ export class ControlHandler {
     }
   }
 
-  /** An id was assigned to this node; `ageMs`: since it asked. */
+  /** An id was assigned to this node; `ageMs`: since the request. */
   idAssign(raw: Uint8Array, ageMs: number): DispatchResult {
     const cmd = COMMAND.ID_ASSIGN
     const { seq, assignedId, serverTime } = control.parseIdAssign(raw)

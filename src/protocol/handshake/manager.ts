@@ -40,7 +40,7 @@ export class HandshakeManager {
   readonly targetSyncCount: number
   readonly expireSeconds: number
   readonly secureStorePath: string | null
-  /** the sessions asked by hasSecureDict and its like: with a strict client its own */
+  /** the sessions that hasSecureDict and its like read: with a strict client its own */
   readonly sessions: SecureSessions
   /** newest server time that counted, UNIX seconds; 0 before any */
   lastServerTime = 0

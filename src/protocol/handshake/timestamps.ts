@@ -1,6 +1,6 @@
 // The timestamp check of the reference: per AID a watermark that only rises. Nothing in the receive path asks it, since
 // backlog and reordering are legitimate (D16, X10); it is there for callers that want strictly rising times. Bounded: the
-// AID not asked for longest is forgotten first, and its next timestamp is accepted.
+// AID not looked up for longest is forgotten first, and its next timestamp is accepted.
 import { LruMap } from '../../lib/lru-map'
 
 export type TimestampVerdict = 'ACCEPT' | 'REPLAY' | 'OUT_OF_ORDER'

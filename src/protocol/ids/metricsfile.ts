@@ -11,7 +11,7 @@ export class LeaseMetricsFile {
   #written = ''
   #writtenAt = Number.NEGATIVE_INFINITY
 
-  /** `flushSeconds` is asked each time, so that a change of the configuration counts at once. */
+  /** `flushSeconds` is read each time, so that a change of the configuration counts at once. */
   constructor(path: string, flushSeconds: () => number, files: Files = realFiles) {
     this.#path = path
     this.#flushSeconds = flushSeconds

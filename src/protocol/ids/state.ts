@@ -21,7 +21,7 @@ export interface IdRecord {
   offline_since: number
   /** where the device last spoke from */
   addr?: string
-  /** the address that asked for it, as the quotas count addresses */
+  /** the address that requested it, as the quotas count addresses */
   granted_to?: string
 }
 

@@ -5,7 +5,7 @@
 // still be in use is kept as a candidate. No key decrypts: the frame is answered BAD_KEY (refuse()), the sender begins
 // again. A confirmed key is replaced only from the address it was confirmed from, which a packet under it moves, or once
 // nothing valid came from there for `rekeyAfterS` (X37); a request from elsewhere gets no answer and is counted. A key
-// that was named is good for the address that asked. A replaced key is good for a minute more. The pauses of answers are
+// that was named is good for the address that requested it. A replaced key is good for a minute more. The pauses of answers are
 // kept for each address, so that a stranger's packets keep no answer from the device itself. A packet stamped here for want
 // of a time makes no key, for its sender cannot know the time.
 import { type Clock, systemClock } from '../../lib/clock'
@@ -108,7 +108,7 @@ export class SecureServer {
   readonly #rekeyAfterMs: number
   readonly #plaintextAfterSecure: () => PlaintextAfterSecure
   readonly #onRekey: NonNullable<SecureServerOptions['onRekey']>
-  /** who sent the frame that keys() is asked for; null: anybody */
+  /** who sent the frame that keys() is called for; null: anybody */
   #sender: string | null = null
   readonly #sources = new Map<number, Source>()
 
@@ -132,7 +132,7 @@ export class SecureServer {
     this.#onRekey = onRekey
   }
 
-  /** The frames that keys() is asked for next come from there: keys named to others are not for them. */
+  /** The frames that keys() is called for next come from there: keys named to others are not for them. */
   hears(address: string): void {
     this.#sender = address
   }

@@ -119,7 +119,7 @@ export function problemsOf(dist = distFolder()): readonly { name: string; proble
 
 const manifests = new Map<string, Manifest | null>()
 
-/** The manifest as it was when it was first asked for: a bundle replaced meanwhile is another release. */
+/** The manifest as it was when it was first read: a bundle replaced meanwhile is another release. */
 function readManifestOnce(dist: string): Manifest | null {
   if (!manifests.has(dist)) manifests.set(dist, readManifest(dist))
   return manifests.get(dist)!

@@ -275,7 +275,7 @@ export class Forwarder {
     this.#names.set(aid, name)
   }
 
-  /** The name of a device that was not heard of yet stands in its first FULL. */
+  /** The name of a device that was not heard of yet is in its first FULL. */
   #deviceOf(aid: number | null, packet: Uint8Array): string | null {
     if (aid === null) return null
     const known = this.#names.get(aid)

@@ -1,5 +1,5 @@
 // The plugin port_forwarder: packets that match rules go on to other media. Rules are kept in a file of the data directory and
-// count at once; what else there is to know of them stands in rules.ts and forwarder.ts.
+// count at once; what else there is to know of them is in rules.ts and forwarder.ts.
 import { join, resolve } from 'node:path'
 import { OsError } from '../../lib/errors'
 import { mediumInfo } from '../../links/registry'

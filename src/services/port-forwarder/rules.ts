@@ -1,4 +1,4 @@
-// Rules of the port forwarder: what a packet must be, and where it goes then. Rules stand in named sets; in each set the first
+// Rules of the port forwarder: what a packet must be, and where it goes then. Rules are in named sets; in each set the first
 // match by priority (highest first, then as they were added) counts, and every set has its say. A rule may send to many.
 //
 // What fails: a rule that says nothing sensible is BAD_REQUEST with its key; the file of rules is checked as a whole and never
@@ -52,7 +52,7 @@ const RULE = v.strictObject({
 export type Rule = v.InferOutput<typeof RULE>
 export type Target = v.InferOutput<typeof TARGET>
 
-/** What a rule is asked about. */
+/** What a rule is matched against. */
 export interface PacketFacts {
   readonly direction: 'in' | 'out'
   /** the specification's spelling */
@@ -61,7 +61,7 @@ export interface PacketFacts {
   readonly cmd: number
   /** null: the command has none */
   readonly aid: number | null
-  /** name of the device; asked only when a rule needs it */
+  /** name of the device; looked up only when a rule needs it */
   device(): string | null
 }
 

@@ -39,7 +39,7 @@ export function packVectors(root) {
 }
 
 /**
- * Which tests name what there is, for the audit. The program is asked for its names: it is bundled once with an empty list.
+ * Which tests name what there is, for the audit. The program lists its names: it is bundled once with an empty list.
  * `common`: options of esbuild, which find the list at `path`.
  */
 export async function packAudit(root, path, esbuild, common) {

@@ -1,5 +1,5 @@
 // The plugin web_user (specification, "Web service object"): starts and stops the HTTP service, shows what it shows, and keeps
-// its users. The service itself is handed in, since it stands on a higher floor.
+// its users. The service itself is handed in, since it is on a higher floor.
 //
 // What fails: where there is no HTTP service to start, or no display, the call is UNSUPPORTED; a port in use is PORT_BUSY.
 import { counted } from '../../lib/counted'

@@ -61,7 +61,7 @@ export class GatewayWeb implements WebService {
       place.host !== this.#place.host || (place.port !== this.#place.port && place.port !== this.#server.port)
     if (this.#server.running && !moves) return false
     if (moves) {
-      // the new one must stand before the old one goes: an address that is taken changes nothing
+      // the new one must listen before the old one goes: an address that is taken changes nothing
       const next = this.#parts.make(place.host, place.port)
       const same = this.#server.running && place.port === this.#server.port && place.port !== 0
       if (same) await this.#stop()

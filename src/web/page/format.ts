@@ -73,7 +73,7 @@ export interface News {
   readonly disk?: { readonly reason: string; readonly in_ram: readonly string[]; readonly hint: string }
 }
 
-/** What a status says that keeps the gateway from its whole work, the worst first; safe mode stands above every view. */
+/** What a status says that keeps the gateway from its whole work, the worst first; safe mode is shown above every view. */
 export function notices({ guard, config_problem, log, disk, attention = [], needs_restart = [] }: News): Notice[] {
   const list: Notice[] = []
   const say = (kind: string, text: string, bad: boolean): void => void list.push({ kind, text, bad })

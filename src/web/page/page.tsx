@@ -1,4 +1,4 @@
-// The page: which view stands at which address, and what is shown before anybody is signed in. A view that fails shows that
+// The page: which view is at which address, and what is shown before anybody is signed in. A view that fails shows that
 // it did and leaves the others alone.
 import './style/base.css'
 import './style/shell.css'

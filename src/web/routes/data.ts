@@ -8,7 +8,7 @@ import { limit, needed, offset, seconds, text } from '../query'
 import { type Call, type Route, route } from '../route'
 import * as s from '../schemas'
 
-/** The query as the database takes it, its answer in the units that were asked for. */
+/** The query as the database takes it, its answer in the requested units. */
 async function ask<Q>(
   { context, query }: Pick<Call, 'context' | 'query'>,
   run: (db: Queries, query: Q) => Promise<object | null>,

@@ -1,4 +1,4 @@
-// What there is to be tested, by kind and name. The program itself is asked, so that nothing new is left out.
+// What there is to be tested, by kind and name. The program itself is read, so that nothing new is left out.
 import { createHash } from 'node:crypto'
 
 export interface Inventory {

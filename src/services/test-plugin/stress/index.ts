@@ -68,7 +68,7 @@ export async function runStress(wanted: Partial<StressOptions>, parts: StressPar
   }
 }
 
-/** The core a run takes. A name that was asked for must be built in; the configuration's falls back to the pure core. */
+/** The core a run takes. A name that was requested must be built in; the configuration's falls back to the pure core. */
 function activeCore(cores: CoreTable, requested: string | null, configured = 'pycore'): string {
   if (requested !== null) {
     coreMaker(cores, requested)

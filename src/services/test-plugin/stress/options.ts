@@ -20,7 +20,7 @@ export interface StressOptions {
   core_backend: string | null
   /** true: without rscore nothing is sent and everything counts as failed */
   require_rust: boolean
-  /** share of the packets, 0–1, whose header is read and compared with what was asked for */
+  /** share of the packets, 0–1, whose header is read and compared with what was requested */
   header_probe_rate: number
   /** packets a lane makes before the next lane has its turn */
   batch_size: number

@@ -1,6 +1,6 @@
 // The progress bar of a stress run: one line that is written again, on a terminal only.
 
-/** stderr of the program, or what stands for it. */
+/** stderr of the program, or its substitute. */
 export interface Terminal {
   readonly isTTY?: boolean
   readonly columns?: number

@@ -1,4 +1,4 @@
-// A case of the vectors: what is asked, what must come, and when an answer counts as right.
+// A case of the vectors: the request, what must come, and when an answer counts as right.
 export interface Case {
   readonly name: string
   readonly op: string

@@ -31,7 +31,7 @@ export interface Lib {
 // biome-ignore lint/suspicious/noExplicitAny: the vectors' inputs have no schema
 export type Request = Record<string, any>
 export type Answer = Record<string, unknown>
-/** One operation: what it was asked → its answer. `dir`: an empty folder of its own. */
+/** One operation: request → answer. `dir`: an empty folder of its own. */
 type Operation<L extends Lib = Lib> = (lib: L, request: Request, dir: string) => Answer
 export type Ops<L extends Lib = Lib> = Record<string, Operation<L>>
 

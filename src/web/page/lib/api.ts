@@ -1,5 +1,5 @@
 // One call to the gateway. An answer that is no success, or none at all, is an ApiError; status 0 means the gateway was not
-// reached. The token in use stands here and nowhere else; who must know that it was refused listens.
+// reached. The token in use is here and nowhere else; who must know that it was refused listens.
 
 export class ApiError extends Error {
   constructor(

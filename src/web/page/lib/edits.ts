@@ -1,4 +1,4 @@
-// What stands in a field of the settings → the value the gateway gets, checked here so that a typing mistake shows at once.
+// What is in a field of the settings → the value the gateway gets, checked here so that a typing mistake shows at once.
 // The gateway checks again.
 import type { OptionField, OptionPart } from './types'
 
@@ -53,7 +53,7 @@ export function fits(field: OptionField, words: readonly string[]): boolean {
   return says([key, label, help, description, allowed, list, ...below], words)
 }
 
-/** A value as it stands in its field. */
+/** A value as it is in its field. */
 export function shownValue({ type, value }: Pick<OptionField, 'type' | 'value'>): string {
   if (value === null || value === undefined) return ''
   return type === 'json' ? JSON.stringify(value, null, 2) : String(value)

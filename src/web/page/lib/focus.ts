@@ -1,10 +1,10 @@
 // Keeps the keyboard where it was. A button that is disabled while its action runs, or a form that goes away when it is done,
 // would leave the focus nowhere, and the next Tab would start at the top of the page: the focus comes back to the button when
-// it can be used again, or goes to what stands nearest before it. Who clicks beside everything, or tabs out of the page, has
+// it can be used again, or goes to what is nearest before it. Who clicks beside everything, or tabs out of the page, has
 // left on purpose.
 const FOCUSABLE = 'a[href], button:enabled, input:enabled, select:enabled, textarea:enabled, summary, [tabindex="0"]'
 
-/** where the focus was last, then what stands before it, the nearest first; the heading of the view at the end */
+/** where the focus was last, then what is before it, the nearest first; the heading of the view at the end */
 let places: HTMLElement[] = []
 
 function remember(target: HTMLElement): void {

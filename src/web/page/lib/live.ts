@@ -1,6 +1,6 @@
 // Keeps the newest state of the gateway: the dashboard every few seconds, readings and link states between two by events
-// where the gateway sends them. A gateway that does not answer is asked again after a growing, spread pause; while the page
-// is hidden nothing is asked. The newest state stays on the page, marked as old, until the gateway is back.
+// where the gateway sends them. A gateway that does not answer is queried again after a growing, spread pause; while the page
+// is hidden nothing is requested. The newest state stays on the page, marked as old, until the gateway is back.
 import { asApiError, get, onRefused } from './api'
 import type { Event } from './eventparser'
 import { follow } from './events'
@@ -22,7 +22,7 @@ interface Live {
   connection: 'opening' | 'up' | 'away'
   /** the words of the gateway, or that it was not reached */
   problem: string
-  /** ms of this machine's clock: when it is asked next while it is away */
+  /** ms of this machine's clock: when it is queried next while it is away */
   retryAt: number
   dashboard: Dashboard | null
   /** the gateway's clock minus this machine's, ms */

@@ -2,7 +2,7 @@
 // times a second, so a thousand devices cost a thousand steps and not a thousand drawings.
 import type { Dashboard, Link, Readings } from './types'
 
-/** what a round brings: readings only where they were asked for */
+/** what a round brings: readings only where they were requested */
 export type Round = Omit<Dashboard, 'latest'> & Partial<Pick<Dashboard, 'latest'>>
 
 export type NamedLink = Link & { name: string }
@@ -14,7 +14,7 @@ export class Newest {
   readonly #readings = new Map<string, Readings>()
   readonly #links = new Map<string, NamedLink>()
 
-  /** A round brought every link, and every reading where it was asked for. */
+  /** A round brought every link, and every reading where it was requested. */
   round({ latest }: Round): void {
     this.#links.clear()
     if (!latest) return

@@ -4,7 +4,7 @@ import type { Status } from './types'
 const KEPT = 60
 
 /**
- * Ms until a gateway that is away is asked again: within two seconds for ten minutes, so that the page is back right after a
+ * Ms until a gateway that is away is queried again: within two seconds for ten minutes, so that the page is back right after a
  * restart, then rarely. `random` (0..1) spreads many open pages.
  */
 export const retryDelayMs = (failures: number, random: number): number =>

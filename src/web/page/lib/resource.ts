@@ -1,4 +1,4 @@
-// What a view reads: asked when it is shown, again at its own pace, and when the gateway is back. The last answer stays
+// What a view reads: requested when it is shown, again at its own pace, and when the gateway is back. The last answer stays
 // until the next one is there.
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, asApiError, get } from './api'
@@ -11,7 +11,7 @@ export interface Resource<T> {
   reload(): void
 }
 
-/** `path` null: nothing is asked. `everyMs` 0: only once. */
+/** `path` null: nothing is requested. `everyMs` 0: only once. */
 export function useResource<T>(path: string | null, everyMs = 0): Resource<T> {
   const [state, setState] = useState<{ path: string | null; data?: T; error?: ApiError; loading: boolean }>({
     path,

@@ -1,4 +1,4 @@
-// What stands around every view: header with the state of the connection, navigation, and the line that says what an action
+// What is around every view: header with the state of the connection, navigation, and the line that says what an action
 // came to. On a phone the navigation is a bar at the foot with the first four views and a panel for the rest.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'

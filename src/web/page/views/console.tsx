@@ -1,5 +1,5 @@
 // The command line of the gateway: commands of os-node, run in the gateway, never a shell. Foreground commands show their
-// output at once; background ones stand in the list of jobs.
+// output at once; background ones are in the list of jobs.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { age } from '../format'
 import { asApiError, call, query } from '../lib/api'

@@ -34,7 +34,7 @@ async function bytesOf(packet: Packet): Promise<Uint8Array> {
   return bytes
 }
 
-/** the longest text of hex digits in a result, wherever it stands */
+/** the longest text of hex digits in a result, wherever it is */
 function findHex(value: unknown): string {
   if (typeof value === 'string') return /^[0-9a-f]{32,}$/i.test(value) ? value : ''
   if (typeof value !== 'object' || value === null) return ''

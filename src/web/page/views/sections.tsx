@@ -1,4 +1,4 @@
-// The sections of the display providers, whatever they are: the list comes from the gateway, each section is asked for when
+// The sections of the display providers, whatever they are: the list comes from the gateway, each section is requested when
 // it is opened.
 import { useState } from 'preact/hooks'
 import { ui } from '../lib/live'

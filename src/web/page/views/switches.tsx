@@ -1,4 +1,4 @@
-// What can be switched: media, outputs of sources, plugins. Switching off what links use is asked about first.
+// What can be switched: media, outputs of sources, plugins. Switching off what links use needs a confirmation.
 import { useState } from 'preact/hooks'
 import { call } from '../lib/api'
 import { useResource } from '../lib/resource'
