@@ -123,7 +123,9 @@ export class AskingSource implements Source {
       try {
         await this.#question.ask()
       } catch (cause) {
-        throw cause instanceof OsError ? cause : new OsError('LINK_DOWN', `${this.name}: not asked`, { cause })
+        throw cause instanceof OsError
+          ? cause
+          : new OsError('LINK_DOWN', `${this.name}: the question was not sent`, { cause })
       }
       return then()
     })

@@ -26,7 +26,7 @@ export const loraOptions = object({
   spi_speed_hz: int(1_000_000, 'clock of the SPI bus', { min: 10_000, max: 10_000_000 }),
   chip: choice(['sx1276', 'sx1277', 'sx1278', 'sx1279'], 'sx1276', 'decides the frequencies and spreading factors'),
   reset_pin: maybe(pinSpec, 'line wired to RESET; left out: the chip is only put to sleep and set up again'),
-  dio0_pin: maybe(pinSpec, 'line wired to DIO0; left out: the chip is asked every few milliseconds'),
+  dio0_pin: maybe(pinSpec, 'line wired to DIO0; left out: the chip is polled every few milliseconds'),
   region: choice(REGIONS, 'EU868', 'whose limits of frequency, power and time on the air hold; none: no limits at all'),
   fixed_channel_allowed: flag(
     false,

@@ -371,7 +371,7 @@ export class Radio {
     this.counters.missed_edges++
     if (++this.#misses < 3) return
     this.#edges = false
-    this.#events?.degraded('DIO0 says nothing: check its wire and dio0_pin; the chip is asked instead')
+    this.#events?.degraded('DIO0 says nothing: check its wire and dio0_pin; the chip is polled instead')
   }
 
   /** Until the time is over or something happens. */

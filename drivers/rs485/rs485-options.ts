@@ -20,9 +20,9 @@ export const rs485Options = v.object({
   role: choice(
     ['point_to_point', 'master', 'slave'],
     'point_to_point',
-    'point_to_point: two ends; master: asks each of slaves in turn; slave: sends only when asked',
+    'point_to_point: two ends; master: polls each of slaves in turn; slave: sends only when polled',
   ),
-  slaves: list(aid, 'role master: the addresses (AIDs) that are asked'),
+  slaves: list(aid, 'role master: the addresses (AIDs) that are polled'),
   // the texts of all media that have the key: in a link they are written once
   address: int(0, 'of a slave: the address it answers to, 0: its AID; on a SLIP line: the IPv4 address of this end', {
     max: 4_294_967_294,

@@ -144,7 +144,7 @@ export class SlaveMedium implements Medium {
     this.#cancelQuiet?.()
     this.#cancelQuiet = this.#parts.timers.after(QUIET_MS, () => {
       const address = this.#options.address()
-      this.#complain(`no master has asked ${address ?? 'this station'} for ${QUIET_MS / 1000} s`)
+      this.#complain(`no master has polled ${address ?? 'this station'} for ${QUIET_MS / 1000} s`)
     })
   }
 

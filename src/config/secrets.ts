@@ -131,7 +131,7 @@ export function unmask(
     }
     // a secret may be a list or an object: the sign replaces the whole of it
     if (item !== old && (isEmptySecret(old) || shown(old) !== item))
-      throw needed(path, `${MASK} stands for a stored secret, and none is stored here`)
+      throw needed(path, `${MASK} refers to a stored secret, and none is stored here`)
     if (moved && item !== old) throw needed(path, `${MASK} would keep the stored secret, and ${MOVED}`)
     return old
   }

@@ -41,7 +41,7 @@ export async function setRs485(
   if (!enabled) return made
   if (!made.enabled) throw unsupported('it leaves the mode off')
   if (made.rtsOnSend !== rtsOnSend)
-    throw unsupported(`RTS is ${made.rtsOnSend ? 'high' : 'low'} while it sends, whatever is asked`)
+    throw unsupported(`RTS is ${made.rtsOnSend ? 'high' : 'low'} while it sends, whatever is requested`)
   for (const [where, asked, got] of [
     ['before', delayBeforeMs, made.delayBeforeMs],
     ['after', delayAfterMs, made.delayAfterMs],

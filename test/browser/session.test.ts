@@ -260,7 +260,7 @@ test('safe mode is told on every view with its reason; an admin leaves it there'
   try {
     for (const view of ['settings', 'readings', 'overview']) {
       await page.goto(`http://127.0.0.1:${port}/#/${view}`)
-      await page.getByText('Safe mode: asked for by OS_NODE_SAFE_MODE').waitFor()
+      await page.getByText('Safe mode: requested by OS_NODE_SAFE_MODE').waitFor()
     }
     assert.deepEqual(await page.evaluate(AUDIT), [])
     await shoot(page, 'safe-mode-phone-light', false)

@@ -135,7 +135,7 @@ inTheRig(() => {
       }
     })
 
-  test('without any line the chip is asked, and nothing is missed', () =>
+  test('without any line the chip is polled, and nothing is missed', () =>
     pair(
       {},
       async (a, b) => {
@@ -147,7 +147,7 @@ inTheRig(() => {
       { dio0_pin: undefined, reset_pin: undefined },
     ))
 
-  test('a line that says nothing is noticed, and the chip is asked instead', () =>
+  test('a line that says nothing is noticed, and the chip is polled instead', () =>
     pair(
       {},
       async (a, b) => {

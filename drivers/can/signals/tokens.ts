@@ -126,7 +126,7 @@ export class Tokens {
   }
 
   wrong(wanted: string): SyntaxError {
-    const found = this.kind === 'end' ? 'the file ends' : `"${this.text.slice(0, 40)}" stands there`
+    const found = this.kind === 'end' ? 'the file ends' : `"${this.text.slice(0, 40)}" is there`
     return new SyntaxError(`${wanted} is expected, ${found}`)
   }
 

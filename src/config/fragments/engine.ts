@@ -84,7 +84,7 @@ export const engineEntries = {
       restart: true,
     }),
     id_pool: section({
-      size: int(32, 'ids asked of the upstream for nodes of this gateway; 0: none', { max: 256, restart: true }),
+      size: int(32, 'ids requested from the upstream for nodes of this gateway; 0: none', { max: 256, restart: true }),
       use_within_days: num(15, 'ids not handed out by then are forgotten; an upstream holds them for 30 days', {
         min: 0.001,
         max: 25,

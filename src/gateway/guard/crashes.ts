@@ -92,7 +92,7 @@ export class Crashes {
     if (limit > 0 && crashes >= limit && last.fingerprint !== fingerprint) crashes = limit - 1
     this.#write({ crashes, running: true, boot: this.#boot, fingerprint, ...(reason && { reason }) })
     if (force === 'off') return undefined
-    if (force === 'on') return 'asked for by OS_NODE_SAFE_MODE'
+    if (force === 'on') return 'requested by OS_NODE_SAFE_MODE'
     if (limit === 0 || crashes < limit) return undefined
     return `${counted(crashes, 'crash')} in a row${reason ? `, the last: ${reason}` : ''}`
   }

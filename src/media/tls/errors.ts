@@ -47,7 +47,7 @@ function wrongName(thrown: unknown, peer: string): OsError {
 }
 
 const ALERTS: readonly [RegExp, string, string?][] = [
-  [/CERTIFICATE_REQUIRED|PEER_DID_NOT_RETURN/, 'a client certificate is asked for', 'give tls.cert and tls.key'],
+  [/CERTIFICATE_REQUIRED|PEER_DID_NOT_RETURN/, 'a client certificate is required', 'give tls.cert and tls.key'],
   [
     /ALERT_(?:BAD_CERTIFICATE|UNKNOWN_CA|CERTIFICATE_\w+|UNSUPPORTED_CERTIFICATE|ACCESS_DENIED)/,
     'the other side does not accept our certificate',

@@ -415,7 +415,7 @@ test('a client that may not come in is told why, and no packet of it is taken', 
   const server = await listener(t, { tls: { cert: certs.serverCert, key: certs.serverKey, client_ca: certs.ca } })
   const { port } = server.medium
   const tries: [object, RegExp][] = [
-    [{}, /client certificate is asked for/],
+    [{}, /client certificate is required/],
     [{ cert: certs.foreignCert, key: certs.foreignKey }, /./],
     [{ cert: certs.expiredCert, key: certs.expiredKey }, /./],
   ]
