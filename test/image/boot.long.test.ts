@@ -96,7 +96,12 @@ test('after the power was cut and the data partition damaged the next boot has t
 
   await until('the page of the board', () => board.health(), BOOT_MS)
   assert.equal(deviceIdOf((await board.ask('/api/dashboard', { token })).text), deviceId)
-  await until('the reading', async () => (await board.ask(`/api/data/packets/${kept}`, { token })).status === 200)
+  const reading = async (): Promise<boolean> => {
+    const { status, text } = await board.ask(`/api/data/packets/${kept}`, { token })
+    if (status !== 200) throw new Error(`${status} ${text}`)
+    return true
+  }
+  await until('the reading', reading, BOOT_MS)
   assert.doesNotMatch(power.said(), /Your token/)
   const { slots } = await board.slots(() => true)
   assert.deepEqual(slots, [
@@ -180,7 +185,8 @@ test('a file factory-reset on the start partition: a new identity, and nothing o
   const fresh = await tokenOn(power)
   assert.match(power.said(), /factory reset: everything on the data partition is erased/)
   assert.notEqual(fresh, token)
-  assert.equal((await board.ask('/api/dashboard', { token })).status, 401)
+  const refused = await board.ask('/api/dashboard', { token })
+  assert.equal(refused.status, 401, refused.text)
   assert.notEqual(deviceIdOf((await board.ask('/api/dashboard', { token: fresh })).text), deviceId)
   await power.cut()
   assert.ok(!dataPartition().includes(secret))

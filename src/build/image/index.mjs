@@ -194,7 +194,8 @@ export function makeImage(
       return image
     }
     step('packing the image')
-    tool('xz-utils', 'xz', ['-k', '-f', '-T0', '-6', image])
+    // with one thread the bytes would be others
+    tool('xz-utils', 'xz', ['-k', '-f', '-T2', '-6', image])
     const sum = createHash('sha256')
       .update(readFileSync(`${image}.xz`))
       .digest('hex')

@@ -1,6 +1,7 @@
 // The library of QUIC on the Node that runs this: loaded where its OpenSSL has what QUIC needs; elsewhere the link says what is needed.
 // Needs: quic
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { systemClock } from '../../../src/lib/clock'
@@ -10,6 +11,7 @@ import { quicLibrary } from '../../../src/media/quic/native'
 import { diagnose } from '../../../src/services/dependencies/doctor'
 import { root } from '../../lib/gateway'
 
+const file = `native/${process.platform}-${process.arch}/quic.node`
 const old = Number.parseFloat(process.versions.openssl) < 3.5
 
 test('without a build for the platform the link says so', () => {
@@ -24,7 +26,12 @@ test('the library loads where Node has TLS for it; elsewhere a link is down with
 })
 
 test('the doctor of the parts does not call it damaged where this Node is too old for it', async () => {
-  const file = `native/${process.platform}-${process.arch}/quic.node`
   const { ok, hint } = await diagnose({ name: 'quic', kind: 'native', file, path: join(root, 'dist', file) })
   assert.deepEqual([ok, hint], [true, old ? 'QUIC needs Node 22 or 24' : undefined])
+})
+
+test('the library does not name the folder that it was built in, so that two builds give the same bytes', () => {
+  const bytes = readFileSync(join(root, 'dist', file))
+  assert.ok(bytes.includes('ngtcp2/lib/ngtcp2_conn.c'))
+  assert.ok(!bytes.includes(root), `quic.node names ${root}`)
 })
