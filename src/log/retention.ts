@@ -40,7 +40,8 @@ export class Retention {
     const need = newSegment ? onMedium(bytes) : this.#segments.cost(bytes)
     while (this.#segments.taken + this.damagedBytes + need > this.#o.maxBytes) {
       const oldest = this.#segments.list[0]
-      if (!oldest || oldest === this.#segments.active || !this.#mayDrop(oldest)) {
+      // the record of a cursor may be what finds no room: what the upstream has is let go before it is on the medium
+      if (!oldest || oldest === this.#segments.active || !this.#mayDrop(oldest, this.#state.cursors)) {
         throw new OsError('DISK_FULL', `the log is full: ${this.#o.maxBytes} bytes`)
       }
       const pin = this.pinned()
@@ -86,9 +87,9 @@ export class Retention {
     return this.#o.maxAgeMs > 0 && active.facts > 0 && wallMs - active.created > this.#o.maxAgeMs / 8
   }
 
-  #mayDrop(segment: Segment): boolean {
+  #mayDrop(segment: Segment, passed = this.#state.kept): boolean {
     if (this.#o.whenFull === 'drop_oldest') return true
-    const cursors = [...this.#state.kept.values()]
+    const cursors = [...passed.values()]
     return cursors.length > 0 && cursors.every(seq => seq >= segment.lastFact)
   }
 

@@ -119,6 +119,34 @@ test('a pin holds segments against the age, live data wins against the bytes', a
   assert.equal(factsOf(log).at(-1), 7999)
 })
 
+test('a log that refuses and is full to its last block takes the cursor that makes room', async () => {
+  const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' })
+  log.appendCursor('uplink', 1)
+  const fill = async (append: (k: number) => void): Promise<void> => {
+    for (let k = 0; k < 20_000; k++) {
+      append(k)
+      if (k % 20 === 0) await log.flush()
+      if (log.failure) throw log.failure
+    }
+  }
+  await assert.rejects(
+    fill(k => log.appendFact(factOf(k), LOCAL)),
+    { code: 'DISK_FULL' },
+  )
+  assert.equal(log.status().state, 'ok')
+  // an outage in which counters are kept: they fill what the facts left
+  await assert.rejects(
+    fill(k => log.appendCounter('pulses', k)),
+    { code: 'DISK_FULL' },
+  )
+  assert.equal(log.status().state, 'degraded')
+  const passed = log.appendCursor('uplink', log.committedSeq)
+  await log.flush()
+  assert.equal(log.status().state, 'ok')
+  assert.ok(log.committedSeq >= passed)
+  log.appendFact(factOf(1), LOCAL)
+})
+
 test('when_full "refuse" drops nothing while there is no cursor', async () => {
   const { log } = await openLog({ maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' })
   let taken = 0

@@ -1,0 +1,18 @@
+// Every fault of test/sim/variants.mjs, built into the gateway one after the other, is noticed by the simulated world within a bounded
+// number of seeds; without a fault those seeds hold.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { imageOf, variants, worldOf } from '../lib/simulated'
+
+/** what a fault may take; most are noticed by the first five */
+const SEEDS = 60
+
+for (const { id, what } of await variants())
+  test(`noticed: ${what} (${id})`, async () => {
+    const { compile, simulate } = await worldOf()
+    const compiled = compile(await imageOf(id))
+    let failure: string | undefined
+    for (let seed = 1; seed <= SEEDS && failure === undefined; seed++)
+      failure = (await simulate(seed, compiled, { hours: 0.2, mode: 'strict' })).failure
+    assert.ok(failure, `${SEEDS} seeds without a failure`)
+  })

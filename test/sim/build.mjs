@@ -1,0 +1,81 @@
+// Builds the two texts of the simulator: the world (test/sim) and the image, which is the gateway as one function body. A variant is the
+// image with a fault built in: `[file, what is in it once, what is there instead]`. Throws where a text is not there exactly once.
+import { readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
+
+/** Limits that the seed draws: SIM is a parameter of the image. */
+const TUNED = [
+  ['src/log/log-options.ts', 'o.maxBytes ?? 64 * MIB, 256 * KIB', 'SIM.maxBytes ?? o.maxBytes ?? 64 * MIB, 16 * KIB'],
+  ['src/log/log-options.ts', 'o.segmentBytes ?? MIB,', 'SIM.segmentBytes ?? o.segmentBytes ?? MIB,'],
+  ['src/log/log-options.ts', '32 * KIB)', 'SIM.leastSegment ?? 32 * KIB)'],
+  ['src/log/log-options.ts', 'o.bufferBytes ?? 8 * MIB', 'SIM.bufferBytes ?? o.bufferBytes ?? 8 * MIB'],
+  ['src/log/segments.ts', 'base + RESERVE', 'base + (SIM.reserve ?? RESERVE)'],
+]
+
+/** The text of the image. */
+export async function buildImage(patches = []) {
+  const { build } = await import('esbuild')
+  const all = [...TUNED, ...patches]
+  const left = new Set(all)
+  const patched = {
+    name: 'patched',
+    setup({ onLoad, onResolve }) {
+      onLoad({ filter: /[\\/](src|drivers)[\\/].*\.ts$/ }, ({ path }) => {
+        const file = relative(root, path)
+        const own = all.filter(([of]) => of === file)
+        if (own.length === 0) return undefined
+        let contents = readFileSync(path, 'utf8')
+        for (const patch of own) {
+          const [, from, to] = patch
+          if (contents.split(from).length !== 2) throw new Error(`${file} does not have this once: ${from}`)
+          contents = contents.replace(from, () => to)
+          left.delete(patch)
+        }
+        return { contents, loader: 'ts' }
+      })
+      // neither the addon nor the SQL worker is in the simulated world
+      onResolve({ filter: /^(native-addons|sql-worker)$/ }, ({ path }) => ({ path, namespace: 'left-out' }))
+      onLoad({ filter: /.*/, namespace: 'left-out' }, ({ path }) => ({
+        contents: path === 'sql-worker' ? '""' : '{}',
+        loader: 'json',
+      }))
+    },
+  }
+  const { outputFiles } = await build({
+    absWorkingDir: root,
+    entryPoints: ['test/sim/image.ts'],
+    bundle: true,
+    platform: 'node',
+    mainFields: ['module', 'main'],
+    target: 'node20',
+    format: 'cjs',
+    write: false,
+    logLevel: 'error',
+    define: { __VERSION__: '"1.0.0"', __BUILT_AT__: '1770000000000', __SELF_TEST_FILE__: 'false' },
+    loader: { '.html': 'text', '.css': 'text', '.b64': 'text' },
+    alias: { 'readable-stream': 'node:stream' },
+    supported: { 'dynamic-import': false },
+    plugins: [patched],
+  })
+  if (left.size > 0) throw new Error(`not in the image: ${[...left].map(([file]) => file).join(', ')}`)
+  return outputFiles[0].text
+}
+
+/** The text of the world, a CommonJS module. */
+export async function buildWorld(outfile) {
+  const { build } = await import('esbuild')
+  await build({
+    absWorkingDir: root,
+    entryPoints: ['test/sim/worker.ts'],
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'cjs',
+    outfile,
+    logLevel: 'error',
+    sourcemap: 'inline',
+  })
+}

@@ -1,0 +1,188 @@
+// Each fault of the plan, done at its time. What lasts ends by itself, at the latest when the faults of the run are over.
+
+import { Dice } from './engine'
+import type { Fault } from './plan'
+import { addressOf, type Machine, type World } from './world'
+
+/** Puts every fault of the plan on the clock. */
+export function schedule(world: World): void {
+  for (const fault of world.plan.faults)
+    world.engine.after(fault.at, () => {
+      if (!world.faulty) return
+      world.note(`fault ${fault.kind} ${world.machines[fault.machine]!.name} ${Math.round(fault.ms)} ms`)
+      doFault(world, world.machines[fault.machine]!, fault, new Dice(fault.seed))
+    })
+}
+
+/** The faults of the run are over: whatever still lasts ends. */
+export function heal(world: World): void {
+  world.faulty = false
+  world.note('healed')
+  Object.assign(world.net.weather, { loss: Math.min(0.02, world.plan.weather.loss) })
+  world.net.cut.clear()
+  world.net.lossy.clear()
+  for (const machine of world.machines) {
+    machine.armed.clear()
+    machine.dieInStart = 0
+    machine.disk.fault = null
+    slow(machine, 1)
+    if (machine.program) {
+      machine.program.dieAt = Number.POSITIVE_INFINITY
+      machine.program.frozenUntil = 0
+    }
+  }
+}
+
+const gentle = new WeakMap<Machine, () => number>()
+
+/** Syncs take so many times as long. */
+function slow(machine: Machine, times: number, most = 0): void {
+  const usual = gentle.get(machine) ?? machine.disk.latency
+  gentle.set(machine, usual)
+  machine.disk.latency = times === 1 ? usual : () => Math.min(most, usual() * times)
+}
+
+function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void {
+  const { engine, net } = world
+  const { ms, power } = fault
+  const { disk, program } = machine
+  const over = (run: () => void): void => {
+    engine.after(ms, () => {
+      if (world.faulty) run()
+    })
+  }
+  const other = dice.pick(world.machines.filter(m => m !== machine))
+  const here = addressOf(machine.number)
+  const there = addressOf(machine.isUpstream ? other.number : 0)
+  switch (fault.kind) {
+    case 'kill':
+      if (program) machine.die(false)
+      return
+    case 'power':
+      if (program) machine.die(true)
+      return
+    case 'mid-call':
+      program?.dieIn(1 + dice.below(200), power)
+      return
+    case 'mid-recovery':
+      if (!program) return
+      machine.dieInStart = 1 + dice.below(120)
+      machine.die(power)
+      return
+    case 'after-cursor':
+      machine.armed.set('cursor', () => {
+        if (!world.faulty) return
+        const { program: now } = machine
+        const wait = dice.scale(0.1, 2000)
+        if (now && dice.chance(0.5)) now.dieIn(1 + dice.below(8), power)
+        else engine.after(wait, () => world.faulty && machine.program && machine.program === now && machine.die(power))
+      })
+      return
+    case 'after-commit': {
+      // answers are lost first, then the receiver dies behind a commit
+      const { upstream } = world
+      for (const gateway of world.machines)
+        if (gateway !== upstream) net.cut.add(`${addressOf(0)}>${gateway.host.address}`)
+      engine.after(dice.scale(10, 3000), () => {
+        upstream.armed.set('commit', () => {
+          const wait = dice.scale(0.1, 100)
+          const now = upstream.program
+          engine.after(wait, () => {
+            if (world.faulty && now && upstream.program === now) upstream.die(power)
+          })
+        })
+      })
+      engine.after(dice.scale(1000, 20_000), () => {
+        for (const gateway of world.machines) net.cut.delete(`${addressOf(0)}>${gateway.host.address}`)
+      })
+      return
+    }
+    case 'after-roll': {
+      // soon after the next new segment
+      const wait = dice.scale(0.1, 3000)
+      machine.armed.set('segment', () => {
+        engine.after(wait, () => {
+          if (world.faulty && machine.program) machine.die(power)
+        })
+      })
+      return
+    }
+    case 'slow-sync-kill':
+      if (!program) return
+      slow(machine, 1e4, dice.between(2000, 8000))
+      engine.after(dice.between(500, 6000), () => {
+        if (!world.faulty) return
+        if (machine.program) machine.die(false)
+        slow(machine, 1)
+        machine.armed.set('up', () => {
+          const wait = dice.scale(1, 20_000)
+          engine.after(wait, () => {
+            if (world.faulty && machine.program) machine.die(true)
+          })
+        })
+      })
+      return
+    case 'disk':
+      disk.fault = { code: dice.pick(['ENOSPC', 'EIO', 'EROFS'] as const), share: dice.pick([1, 1, 0.5, 0.05]) }
+      over(() => {
+        disk.fault = null
+      })
+      return
+    case 'failed-sync-power':
+      disk.fault = { code: 'EIO', share: dice.pick([1, 0.5]), only: 'sync' }
+      engine.after(dice.scale(200, 4000), () => {
+        if (!world.faulty) return
+        disk.fault = null
+        const wait = dice.scale(10, 20_000)
+        engine.after(wait, () => {
+          if (world.faulty && machine.program) machine.die(true)
+        })
+      })
+      return
+    case 'slow-disk':
+      slow(machine, 1e4, dice.scale(200, 7000))
+      over(() => slow(machine, 1))
+      return
+    case 'partition':
+      net.cut.add(`${here}>${there}`).add(`${there}>${here}`)
+      over(() => {
+        net.cut.delete(`${here}>${there}`)
+        net.cut.delete(`${there}>${here}`)
+      })
+      return
+    case 'one-way': {
+      const way = dice.chance(0.5) ? `${here}>${there}` : `${there}>${here}`
+      net.cut.add(way)
+      over(() => net.cut.delete(way))
+      return
+    }
+    case 'loss': {
+      const share = dice.pick([0.3, 0.5, 0.9])
+      net.lossy.set(`${here}>${there}`, share).set(`${there}>${here}`, dice.pick([share, 0]))
+      over(() => {
+        net.lossy.delete(`${here}>${there}`)
+        net.lossy.delete(`${there}>${here}`)
+      })
+      return
+    }
+    case 'delay': {
+      const { jitter } = world.plan.weather
+      net.weather.jitter = dice.pick([500, 2000, 10_000])
+      over(() => {
+        net.weather.jitter = jitter
+      })
+      return
+    }
+    case 'freeze':
+      if (program) program.frozenUntil = engine.now + Math.min(ms, 60_000)
+      return
+    case 'clock':
+      machine.wrongBy += dice.pick([-1, 1]) * dice.scale(100, 7_200_000)
+      return
+    case 'stop':
+      machine.stop()
+      return
+    default:
+      fault.kind satisfies never
+  }
+}

@@ -1,0 +1,144 @@
+// What a seed draws: the configuration of the machines, how bad each kind of fault is, and the list of faults with their times. The list
+// is made before the run, so that a shrunk run leaves faults out and keeps the others as they were.
+
+import type { Dice } from './engine'
+import type { Tuning } from './program'
+
+export const FAULTS = [
+  'kill',
+  'power',
+  'mid-call', // dies in one of the next calls of a seam
+  'mid-recovery', // dies, and again while it starts
+  'after-cursor', // dies right after it wrote a cursor
+  'after-commit', // the upstream dies right after a commit, its answers lost
+  'after-roll', // dies soon after a new segment
+  'slow-sync-kill', // a slow sync, a kill in it, and a power cut after the restart
+  'disk', // ENOSPC, EIO or EROFS for a while
+  'failed-sync-power', // syncs fail, and the power goes soon after
+  'slow-disk',
+  'partition',
+  'one-way',
+  'loss',
+  'delay',
+  'freeze',
+  'clock',
+  'stop', // a clean stop and start
+] as const
+export type FaultKind = (typeof FAULTS)[number]
+
+export interface Fault {
+  readonly kind: FaultKind
+  /** virtual ms */
+  readonly at: number
+  /** machine: 0 is the upstream */
+  readonly machine: number
+  /** ms it lasts, where it lasts */
+  readonly ms: number
+  /** for what else the fault draws */
+  readonly seed: number
+  readonly power: boolean
+}
+
+/** `strict`: the disk keeps its promise. `lying`: syncs do nothing. */
+export type DiskMode = 'strict' | 'lying'
+
+export interface Plan {
+  readonly seed: number
+  readonly hours: number
+  readonly gateways: number
+  readonly diskMode: DiskMode
+  readonly intervalMs: number
+  readonly tuning: Tuning
+  readonly config: {
+    gateway: Record<string, unknown>
+    uplink: Record<string, unknown>
+    engine: Record<string, unknown>
+  }
+  readonly upstream: Record<string, unknown>
+  readonly weather: { loss: number; double: number; delay: number; jitter: number }
+  readonly syncMs: number
+  readonly vouched: boolean
+  /** ms that a killed process stays away */
+  readonly awayMs: number
+  readonly faults: readonly Fault[]
+}
+
+/** Kinds that only some modes know. */
+const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
+
+export function planOf(seed: number, dice: Dice, hours: number, mode: DiskMode | undefined): Plan {
+  const drawn = dice.fork('plan')
+  const lives = drawn.fork('mode').next()
+  const diskMode = mode ?? (lives < 0.93 ? 'strict' : 'lying')
+  const gateways = drawn.pick([1, 1, 1, 1, 2, 3])
+  // a third of the kinds is off, the others differ in weight by two orders of magnitude
+  const weights = FAULTS.map(kind => (drawn.chance(RARE[kind] ?? 0.65) ? drawn.scale(0.05, 5) : 0))
+  const sum = weights.reduce((a, b) => a + b, 0)
+  const mean = drawn.scale(10_000, 120_000)
+  const end = hours * 3_600_000
+  const faults: Fault[] = []
+  for (let at = drawn.between(2000, mean); sum > 0 && at < end; at += -Math.log(1 - drawn.next()) * mean) {
+    let left = drawn.next() * sum
+    let kind: FaultKind = FAULTS[0]
+    for (const [k, weight] of weights.entries()) {
+      left -= weight
+      if (weight > 0) kind = FAULTS[k]!
+      if (left <= 0) break
+    }
+    faults.push({
+      kind,
+      at,
+      machine: drawn.below(gateways + 1),
+      ms: drawn.scale(500, 120_000),
+      seed: drawn.below(2 ** 31),
+      power: drawn.chance(0.4),
+    })
+  }
+  const tuning: Tuning = {
+    ...(drawn.chance(0.7) && { segmentBytes: drawn.pick([2048, 4096, 8192, 16_384]), leastSegment: 2048 }),
+    ...(drawn.chance(0.25) && { maxBytes: drawn.pick([32_768, 65_536]) }),
+    ...(drawn.chance(0.3) && { reserve: drawn.pick([256, 4096]) }),
+    ...(drawn.chance(0.2) && { bufferBytes: drawn.pick([4096, 16_384]) }),
+  }
+  return {
+    seed,
+    hours,
+    gateways,
+    diskMode,
+    intervalMs: drawn.pick([500, 1000, 2000, 2000, 5000]),
+    tuning,
+    config: {
+      gateway: {
+        commit_interval_ms: drawn.pick([1000, 1000, 200, 3000, 10_000]),
+        ack_commit_ms: drawn.pick([100, 100, 5, 1000]),
+        commit_bytes: drawn.pick([65_536, 65_536, 512, 2048]),
+        when_full: drawn.pick(['drop_oldest', 'drop_oldest', 'refuse']),
+      },
+      uplink: {
+        frames: drawn.pick(['auto', 'auto', 'auto', 'full']),
+        // "last" is no promise where packets are lost
+        ...(drawn.chance(0.4) && { diff_base: drawn.pick(['sticky', 'sticky']) }),
+        full_every: drawn.pick([100, 3, 10]),
+        batch_window_ms: drawn.pick([0, 0, 100, 2000]),
+        ...(drawn.chance(0.2) && { batch_max_items: drawn.pick([1, 2, 5]) }),
+        ...(drawn.chance(0.2) && { rate_packets_s: drawn.pick([5, 20]) }),
+      },
+      engine: { precision: 4 },
+    },
+    upstream: {
+      commit_interval_ms: drawn.pick([1000, 1000, 200, 3000]),
+      ack_commit_ms: drawn.pick([100, 100, 5, 1000]),
+      commit_bytes: drawn.pick([65_536, 65_536, 512]),
+    },
+    weather: {
+      loss: drawn.pick([0, 0.02, 0.05, 0.3]),
+      double: drawn.pick([0, 0.02, 0.3]),
+      delay: drawn.pick([1, 5, 50, 300]),
+      jitter: drawn.pick([0, 10, 30, 500]),
+    },
+    syncMs: drawn.pick([0.2, 2, 10, 50]),
+    vouched: drawn.chance(0.8),
+    awayMs: drawn.pick([100, 1000, 5000, 30_000]),
+    faults,
+  }
+}

@@ -1,0 +1,302 @@
+// One process of the simulated world: the image, run with globals and modules of its own. Its clock, timers, random numbers,
+// disk and sockets are those of its machine; whatever else it reaches for is refused and noted, since a real call would never
+// come back in virtual time. A killed process is marked dead: its timers and packets vanish, and its disk throws.
+import * as realCrypto from 'node:crypto'
+import * as realNet from 'node:net'
+import * as realOs from 'node:os'
+import { compileFunction } from 'node:vm'
+import { Crash, type Disk } from './disk'
+import type { Dice, Engine, Owner } from './engine'
+import type * as Image from './image'
+import type { Host, Net } from './net'
+
+export type GatewayImage = typeof Image
+
+const PARAMETERS = [
+  'require',
+  'module',
+  'exports',
+  'process',
+  'setTimeout',
+  'clearTimeout',
+  'setInterval',
+  'clearInterval',
+  'setImmediate',
+  'clearImmediate',
+  'Date',
+  'performance',
+  'Math',
+  'SIM',
+] as const
+
+/** The compiled text; each call of it is a process start. */
+export type Compiled = (...parameters: unknown[]) => void
+
+export const compile = (text: string): Compiled =>
+  compileFunction(text, [...PARAMETERS], { filename: 'os-node-simulated.js' }) as Compiled
+
+/** Sizes that the image takes from here, so that rare turns are frequent. */
+export interface Tuning {
+  segmentBytes?: number
+  leastSegment?: number
+  maxBytes?: number
+  reserve?: number
+  bufferBytes?: number
+}
+
+export interface MachineParts {
+  readonly engine: Engine
+  readonly disk: Disk
+  readonly net: Net
+  readonly host: Host
+  /** UNIX ms of the machine's clock */
+  wall(): number
+  readonly tuning: Tuning
+  readonly note: (line: string) => void
+  readonly noteRoundabout: (what: string) => void
+}
+
+export class Program implements Owner {
+  dead = false
+  frozenUntil = 0
+  /** calls of its seams so far */
+  calls = 0
+  /** the call in which it dies */
+  dieAt = Number.POSITIVE_INFINITY
+  onDeath: (power: boolean) => void = () => undefined
+  /** it dies with the power */
+  diesWithPower = false
+  readonly image: GatewayImage
+  readonly #parts: MachineParts
+  readonly #started: number
+  readonly #dice: Dice
+
+  constructor(parts: MachineParts, compiled: Compiled, dice: Dice) {
+    this.#parts = parts
+    this.#dice = dice
+    this.#started = parts.engine.now
+    const module = { exports: {} as GatewayImage }
+    compiled(...this.#globals(module))
+    this.image = module.exports
+  }
+
+  /** Ends it here and now. */
+  kill(): void {
+    this.dead = true
+  }
+
+  /** Dies in the middle of a call some calls from now on. */
+  dieIn(calls: number, power: boolean): void {
+    this.dieAt = this.calls + calls
+    this.diesWithPower = power
+  }
+
+  /** Every call of disk, timers and network passes here. */
+  seam(): void {
+    if (this.dead) throw new Crash('a dead process reached for the world')
+    if (++this.calls < this.dieAt) return
+    this.dieAt = Number.POSITIVE_INFINITY
+    this.dead = true
+    this.onDeath(this.diesWithPower)
+    throw new Crash('the process dies in this call')
+  }
+
+  #globals(module: { exports: GatewayImage }): unknown[] {
+    const { engine, tuning } = this.#parts
+    const wall = (): number => Math.floor(this.#parts.wall())
+    const mono = (): number => engine.now - this.#started
+    class SimDate extends Date {
+      constructor(...parts: unknown[]) {
+        if (parts.length === 0) super(wall())
+        else super(...(parts as [number]))
+      }
+      static override now(): number {
+        return wall()
+      }
+    }
+    const timer = (ms: number, run: () => void, again: boolean): SimTimer => new SimTimer(engine, this, ms, run, again)
+    const set =
+      (again: boolean) =>
+      (run: (...a: unknown[]) => void, ms?: number, ...rest: unknown[]) => {
+        // timers of Node are whole milliseconds, one at least
+        if (!this.dead) this.seam()
+        return timer(Math.max(1, Math.trunc(Number(ms) || 1)), () => run(...rest), again)
+      }
+    const clear = (handle: unknown): void => {
+      if (handle instanceof SimTimer) handle.close()
+    }
+    const immediate = (run: (...a: unknown[]) => void, ...rest: unknown[]): SimTimer =>
+      timer(0, () => run(...rest), false)
+    const math = Object.create(Math, { random: { value: this.#dice.next } })
+    const setTimer = set(false)
+    const modules = this.#modules(setTimer)
+    const require = (name: string): unknown => modules(name.replace(/^node:/, ''))
+    return [
+      require,
+      module,
+      module.exports,
+      this.#process(mono),
+      setTimer,
+      clear,
+      set(true),
+      clear,
+      immediate,
+      clear,
+      SimDate,
+      { now: mono, timeOrigin: 0 },
+      math,
+      tuning,
+    ]
+  }
+
+  #process(mono: () => number): Record<string, unknown> {
+    const hrtime = (): [number, number] => [Math.floor(mono() / 1000), Math.floor((mono() % 1000) * 1e6)]
+    const memory = Object.assign(
+      () => ({ rss: 6e7, heapTotal: 4e7, heapUsed: 3e7, external: 1e6, arrayBuffers: 1e5 }),
+      {
+        rss: () => 6e7,
+      },
+    )
+    const nothing = (): void => undefined
+    return {
+      env: {},
+      argv: ['node', 'os-node'],
+      execArgv: [],
+      execPath: '/usr/bin/node',
+      pid: 1000,
+      ppid: 1,
+      platform: 'linux',
+      arch: 'arm64',
+      version: process.version,
+      versions: process.versions,
+      release: process.release,
+      features: process.features,
+      cwd: () => '/',
+      uptime: () => mono() / 1000,
+      hrtime: Object.assign(hrtime, { bigint: () => BigInt(Math.floor(mono() * 1e6)) }),
+      memoryUsage: memory,
+      nextTick: process.nextTick,
+      geteuid: () => 0,
+      getuid: () => 0,
+      umask: () => 0o22,
+      on: nothing,
+      once: nothing,
+      off: nothing,
+      emitWarning: nothing,
+      stderr: { write: nothing, isTTY: false },
+      stdout: { write: nothing, isTTY: false },
+    }
+  }
+
+  #modules(setTimer: (run: () => void, ms?: number) => unknown): (name: string) => unknown {
+    const { engine, disk, net, host, note, noteRoundabout } = this.#parts
+    const random = (bytes: number): Buffer =>
+      Buffer.from(Uint8Array.from({ length: bytes }, () => this.#dice.below(256)))
+    const fs = disk.module({
+      seam: (what, path, bytes) => {
+        note(`${host.address} ${what} ${path} ${bytes}`)
+        this.seam()
+      },
+      later: (ms, run) => void engine.after(ms, run, this),
+    })
+    /** what a real call would break the world with */
+    const refused = (name: string, known: Record<string, unknown> = {}): unknown =>
+      new Proxy(known, {
+        get: (target, key) => {
+          if (key in target) return target[key as string]
+          if (typeof key === 'symbol' || key === '__esModule' || key === 'default') return undefined
+          return () => {
+            noteRoundabout(`${name}.${key}`)
+            throw Object.assign(new Error(`ENOENT: ${name}.${key} is not in the simulated world`), { code: 'ENOENT' })
+          }
+        },
+      })
+    class Resolver {
+      resolve4(): Promise<never> {
+        return Promise.reject(Object.assign(new Error('queryA ENOTFOUND'), { code: 'ENOTFOUND' }))
+      }
+      resolve6(): Promise<never> {
+        return this.resolve4()
+      }
+    }
+    const own: Record<string, unknown> = {
+      fs: refused('fs', fs),
+      dgram: net.dgram(host, this),
+      'dns/promises': { Resolver },
+      'timers/promises': { setTimeout: (ms: number) => new Promise<void>(done => void setTimer(done, ms)) },
+      crypto: { ...realCrypto, randomBytes: random, randomUUID: () => random(16).toString('hex') },
+      os: {
+        ...realOs,
+        hostname: () => host.address.replaceAll('.', '-'),
+        totalmem: () => 512 * 2 ** 20,
+        freemem: () => 256 * 2 ** 20,
+        networkInterfaces: () => ({}),
+        homedir: () => '/root',
+        tmpdir: () => '/tmp',
+      },
+      net: refused('net', { isIP: realNet.isIP, isIPv4: realNet.isIPv4, isIPv6: realNet.isIPv6 }),
+      worker_threads: refused('worker_threads', {
+        isMainThread: true,
+        threadId: 0,
+        parentPort: null,
+        workerData: null,
+      }),
+    }
+    const pure = new Set([
+      'path',
+      'util',
+      'buffer',
+      'events',
+      'string_decoder',
+      'zlib',
+      'url',
+      'stream',
+      'module',
+      'v8',
+      'assert',
+    ])
+    return name => {
+      if (name in own) return own[name]
+      if (pure.has(name)) return process.getBuiltinModule(name)
+      return refused(name)
+    }
+  }
+}
+
+class SimTimer {
+  #cancel: (() => void) | undefined
+  readonly #arm: () => void
+
+  constructor(engine: Engine, owner: Owner, ms: number, run: () => void, again: boolean) {
+    this.#arm = () => {
+      this.#cancel = engine.after(
+        ms,
+        () => {
+          if (again) this.#arm()
+          else this.#cancel = undefined
+          run()
+        },
+        owner,
+      )
+    }
+    if (!owner.dead) this.#arm()
+  }
+  close(): void {
+    this.#cancel?.()
+    this.#cancel = undefined
+  }
+  refresh(): this {
+    this.close()
+    this.#arm()
+    return this
+  }
+  ref(): this {
+    return this
+  }
+  unref(): this {
+    return this
+  }
+  hasRef(): boolean {
+    return true
+  }
+}

@@ -1,0 +1,224 @@
+#!/usr/bin/env node
+// The simulated world: `npm run test:sim -- [--seeds N] [--first N] [--hours H] …` (docs/simulation.md). Builds the image and the world, and runs
+// one seed after the other in two worker processes. One seed in twenty runs twice, and its traces must be the same. A failing
+// seed is shrunk: faults are left out as long as it still fails; the command that runs what is left is printed. Status 1 then.
+import { fork } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { buildImage, buildWorld, root } from './build.mjs'
+import { VARIANTS } from './variants.mjs'
+
+const HELP = `npm run test:sim -- [options]
+
+  --seeds N     how many seeds (default 100)
+  --first N     the first of them (default 1)
+  --hours H     simulated time with faults, of each seed (default 0.2)
+  --mode MODE   strict or lying: what the syncs of the disks do; left out: as each seed draws
+  --workers N   processes (default 2)
+  --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
+  --trace       print every event (one seed)
+  --said        print what the gateways log (one seed)
+  --faults      print the plan (one seed)
+  --variant ID  with this fault built in; "list" prints them
+`
+const { values: options } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '100' },
+    first: { type: 'string', default: '1' },
+    hours: { type: 'string', default: '0.2' },
+    mode: { type: 'string' },
+    workers: { type: 'string', default: '2' },
+    keep: { type: 'string' },
+    trace: { type: 'boolean' },
+    said: { type: 'boolean' },
+    faults: { type: 'boolean' },
+    variant: { type: 'string' },
+    help: { type: 'boolean' },
+  },
+})
+if (options.help) {
+  console.log(HELP)
+  process.exit(0)
+}
+if (options.variant === 'list') {
+  for (const { id, what } of VARIANTS) console.log(`${id.padEnd(28)} ${what}`)
+  process.exit(0)
+}
+const number = (name, least) => {
+  const value = Number(options[name])
+  if (Number.isFinite(value) && value >= least) return value
+  console.error(`--${name} takes a number from ${least} on, not ${options[name]}`)
+  process.exit(2)
+}
+const [seeds, first, hours, workers] = [
+  number('seeds', 1),
+  number('first', 0),
+  number('hours', 0.01),
+  number('workers', 1),
+]
+const variant = VARIANTS.find(({ id }) => id === options.variant)
+if (options.variant && !variant) {
+  console.error(`no variant ${options.variant}; --variant list prints them`)
+  process.exit(2)
+}
+
+/** One seed in so many runs twice. */
+const TWICE = 20
+/** A process starts anew after so many seeds: its memory grows. */
+const SEEDS_PER_PROCESS = 100
+/** runs of a shrink at most */
+const SHRINK_RUNS = 150
+
+const dir = mkdtempSync(join(root, '.build/sim-'))
+process.on('exit', () => rmSync(dir, { recursive: true, force: true }))
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(130))
+const [worldFile, imageFile] = [join(dir, 'world.cjs'), join(dir, 'image.js')]
+await buildWorld(worldFile)
+writeFileSync(imageFile, await buildImage(variant?.patches))
+
+const common = { hours, ...(options.mode && { mode: options.mode }) }
+const command = (seed, keep) =>
+  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.2 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}` +
+  `${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
+
+/** Leaves out faults as long as the seed still fails. */
+async function shrink(world, compiled, seed) {
+  const all = world.simulate
+  const { failure, faults } = await all(seed, compiled, common)
+  if (failure === undefined) return undefined
+  const time = Number(/^/.test(failure)) && faults.length
+  let keep = faults.map((_, k) => k)
+  let last = failure
+  let runs = 0
+  const fails = async list => {
+    runs++
+    const result = await all(seed, compiled, { ...common, keep: list })
+    if (result.failure !== undefined) last = result.failure
+    return result.failure !== undefined
+  }
+  for (let size = Math.ceil(time / 2); size >= 1 && runs < SHRINK_RUNS; size = size === 1 ? 0 : Math.ceil(size / 2))
+    for (let at = keep.length; at > 0 && runs < SHRINK_RUNS; at -= size) {
+      const without = [...keep.slice(0, Math.max(0, at - size)), ...keep.slice(at)]
+      if (without.length < keep.length && (await fails(without))) keep = without
+    }
+  return { keep, faults, failure: last, first: failure }
+}
+
+const tell = ({ seed, failure, hash, ms, events, packets, starts, counts, settled, plan, faults }) => {
+  console.log(
+    `seed ${seed} ${failure === undefined ? 'holds' : 'BROKEN'} hash ${hash} ${plan.diskMode} ${(ms / 60_000).toFixed(1)} min, ` +
+      `${plan.gateways} gateways, ${faults.length} faults, ${starts} starts, ${events} events, ${packets} packets, ` +
+      `${counts.readings} readings, ${counts.arrived} arrived, ${counts.dropped} dropped, in step after ${(settled / 1000).toFixed(0)} s`,
+  )
+  if (failure !== undefined) console.log(failure)
+}
+
+if (seeds === 1) {
+  const world = createRequire(import.meta.url)(worldFile)
+  const compiled = world.compile(readFileSync(imageFile, 'utf8'))
+  const keep = options.keep?.split(',').filter(Boolean).map(Number).filter(Number.isInteger)
+  const result = await world.simulate(first, compiled, {
+    ...common,
+    ...(keep && { keep }),
+    ...(options.trace && { trace: line => console.log(line) }),
+    ...(options.said && { said: line => process.stdout.write(line) }),
+  })
+  if (options.faults) console.log(JSON.stringify({ ...result.plan, faults: undefined }, null, 1))
+  if (options.faults) for (const [k, fault] of result.faults.entries()) console.log(k, JSON.stringify(fault))
+  tell(result)
+  if (Object.keys(result.roundabouts).length > 0) console.log('reached around the world:', result.roundabouts)
+  if (result.failure !== undefined && !keep) {
+    const small = await shrink(world, compiled, first)
+    console.log(
+      small
+        ? `shrunk to ${small.keep.length} of ${small.faults.length} faults: ${command(first, small.keep)}\n${small.failure}`
+        : 'it holds at the second run',
+    )
+  }
+  process.exit(result.failure === undefined ? 0 : 1)
+}
+
+const started = performance.now()
+let next = first
+const end = first + seeds
+const failed = []
+const total = {
+  seeds: 0,
+  ms: 0,
+  events: 0,
+  packets: 0,
+  starts: 0,
+  faults: 0,
+  readings: 0,
+  arrived: 0,
+  dropped: 0,
+  slowest: 0,
+  twice: 0,
+}
+const roundabouts = new Map()
+
+/** Gives one process seeds until it has had enough, or there are no more. */
+function work() {
+  return new Promise((resolve, reject) => {
+    const child = fork(worldFile, ['--image', imageFile], { execArgv: ['--max-old-space-size=1500'] })
+    let left = SEEDS_PER_PROCESS
+    let seed
+    const order = () => {
+      if (next >= end || left-- === 0 || failed.length >= 10) return child.disconnect()
+      seed = next++
+      const twice = seed % TWICE === 0
+      total.twice += Number(twice)
+      child.send({ seed, twice, ...common })
+    }
+    child.on('message', result => {
+      if (result !== 'ready') {
+        seed = undefined
+        const { counts } = result
+        total.seeds++
+        total.slowest = Math.max(total.slowest, result.settled)
+        for (const key of ['ms', 'events', 'packets', 'starts', 'faults']) total[key] += result[key]
+        for (const key of ['readings', 'arrived', 'dropped']) total[key] += counts[key]
+        for (const [what, times] of Object.entries(result.roundabouts))
+          roundabouts.set(what, (roundabouts.get(what) ?? 0) + times)
+        if (result.failure !== undefined) {
+          failed.push(result)
+          console.log(`seed ${result.seed} BROKEN: ${result.failure}\n  ${command(result.seed)}`)
+        }
+      }
+      order()
+    })
+    child.on('error', reject)
+    child.on('exit', code => {
+      if (seed === undefined) return resolve()
+      failed.push({ seed, failure: `its process ended with ${code}` })
+      console.log(`seed ${seed} BROKEN: its process ended with ${code}\n  ${command(seed)}`)
+      resolve()
+    })
+  })
+}
+
+const line = async () => {
+  while (next < end && failed.length < 10) await work()
+}
+await Promise.all(Array.from({ length: Math.min(workers, seeds) }, line))
+const seconds = (performance.now() - started) / 1000
+console.log(
+  `${total.seeds} seeds (${first} to ${first + total.seeds - 1}), ${failed.length} broken, ${total.twice} run twice; ${seconds.toFixed(0)} s, ` +
+    `${(total.ms / 3_600_000).toFixed(0)} simulated hours; ${total.faults} faults, ${total.starts} starts, ${total.events} events, ${total.packets} packets; ` +
+    `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs; slowest in step after ${(total.slowest / 1000).toFixed(0)} s`,
+)
+if (roundabouts.size > 0) console.log('reached around the world:', Object.fromEntries(roundabouts))
+if (failed.length > 0) {
+  const world = createRequire(import.meta.url)(worldFile)
+  const compiled = world.compile(readFileSync(imageFile, 'utf8'))
+  const { seed } = failed[0]
+  const small = await shrink(world, compiled, seed)
+  if (small)
+    console.log(
+      `seed ${seed} shrunk to ${small.keep.length} of ${small.faults.length} faults: ${command(seed, small.keep)}\n${small.failure}`,
+    )
+  process.exit(1)
+}
+process.exit(0)

@@ -1,0 +1,107 @@
+// One run of one seed: faults for the planned time, then a healed world that must come into step within a bound.
+import { Dice } from './engine'
+import { heal, schedule } from './faults'
+import { type DiskMode, type Fault, type Plan, planOf } from './plan'
+import type { Compiled } from './program'
+import { isCrash, World } from './world'
+
+/** virtual ms after the last fault until everything is in step */
+const LIVENESS_MS = 15 * 60_000
+/** sources go on for so long after the faults */
+const AFTERGLOW_MS = 60_000
+const LOOK_MS = 5000
+
+export interface RunOptions {
+  hours: number
+  mode?: DiskMode
+  /** numbers of the faults that stay; left out: all */
+  keep?: readonly number[]
+  trace?: (line: string) => void
+  said?: (line: string) => void
+}
+
+export interface RunResult {
+  seed: number
+  /** undefined: every promise held */
+  failure: string | undefined
+  /** of the trace */
+  hash: number
+  /** virtual ms */
+  ms: number
+  events: number
+  packets: number
+  starts: number
+  faults: readonly Fault[]
+  counts: { readings: number; arrived: number; dropped: number; lied: number }
+  /** ms after the last fault until all was in step */
+  settled: number
+  roundabouts: Record<string, number>
+  plan: Plan
+}
+
+const stray: string[] = []
+/** rejections that nobody handles are a failure, unless a killed process left them */
+process.on('unhandledRejection', error => {
+  if (!isCrash(error)) stray.push(String(error instanceof Error ? error.stack : error))
+})
+
+export async function simulate(seed: number, compiled: Compiled, options: RunOptions): Promise<RunResult> {
+  const dice = new Dice(seed)
+  const drawn = planOf(seed, dice, options.hours, options.mode)
+  const plan = options.keep ? { ...drawn, faults: drawn.faults.filter((_, k) => options.keep!.includes(k)) } : drawn
+  const world = new World(plan, compiled, dice.fork('world'))
+  world.trace = options.trace
+  world.said = options.said
+  for (const machine of world.machines) machine.disk.lies = plan.diskMode === 'lying'
+  const guarded = (run: () => void): void => {
+    try {
+      run()
+    } catch (error) {
+      world.broken(`a check failed: ${error instanceof Error ? error.stack : error}`)
+    }
+  }
+  for (const machine of world.machines) machine.later(machine.isUpstream ? 0 : 100)
+  schedule(world)
+  const end = options.hours * 3_600_000
+  const failed = (): boolean => world.failure !== undefined
+  stray.length = 0
+  const phase = async (until: number, over = failed): Promise<void> => {
+    while (world.engine.now < until && !over()) {
+      await world.engine.run(Math.min(until, world.engine.now + LOOK_MS), failed)
+      if (!failed()) guarded(() => world.truth.look())
+    }
+  }
+  try {
+    await phase(end)
+    heal(world)
+    await phase(end + AFTERGLOW_MS)
+    world.measuring = false
+    const limit = world.engine.now + LIVENESS_MS
+    await phase(limit, () => failed() || world.truth.quiet)
+    if (!failed()) {
+      const open = world.truth.open()
+      if (open.length > 0)
+        world.broken(`not in step ${LIVENESS_MS / 60_000} minutes after the last fault: ${open.join('; ')}`)
+      else guarded(() => world.truth.end())
+    }
+  } catch (error) {
+    world.broken(`the world fell apart: ${error instanceof Error ? error.stack : error}`)
+  }
+  await new Promise(resolve => setImmediate(resolve))
+  if (stray.length > 0) world.broken(`an unhandled rejection: ${stray[0]}`)
+  for (const machine of world.machines) machine.program?.kill()
+  return {
+    seed,
+    failure: world.failure,
+    hash: world.hash,
+    ms: world.engine.now,
+    events: world.engine.events,
+    packets: world.net.packets,
+    starts: world.machines.reduce((sum, { starts }) => sum + starts, 0),
+    faults: drawn.faults,
+    counts: world.truth.counts,
+    settled: world.engine.now - end,
+    roundabouts: Object.fromEntries(world.roundabouts),
+    plan,
+  }
+}

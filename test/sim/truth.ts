@@ -1,0 +1,338 @@
+// What is true in a run, and the promises held against it: a committed reading is upstream once, or still in the log, or in
+// the loss ledger by its number; no value, unit or time is ever another; times of a device only grow; a cursor passes only
+// what the upstream has committed; logs and queues stay within their bounds.
+import type { Machine, World } from './world'
+
+type Gateway = NonNullable<Machine['gateway']>
+type Fact = Parameters<Gateway['log']['appendFact']>[0]
+type Row = readonly [string, string, number, string]
+
+interface Reading {
+  readonly n: number
+  /** true UNIX ms */
+  readonly at: number
+  readonly rows: readonly Row[]
+}
+
+/** A reading as a log has it. */
+interface Logged {
+  readonly seq: number
+  readonly tRaw: number
+}
+
+/** What is known of one gateway's readings. */
+class Device {
+  next = 1
+  readonly readings = new Map<number, Reading>()
+  /** in its own log, by the counter */
+  readonly logged = new Map<number, Logged>()
+  readonly committed = new Set<number>()
+  /** of them what the upstream is not known to have */
+  readonly ahead = new Map<number, Logged>()
+  /** in the upstream's log */
+  readonly upstream = new Map<number, Logged>()
+  readonly upCommitted = new Set<number>()
+  /** lost by the bounds of the gateway's log, which names them */
+  readonly dropped = new Set<number>()
+  lastTime = 0
+}
+
+const T_ZERO = 273.15
+/** kelvin: of another reading it differs by more than the wire rounds */
+const kelvin = (n: number): number => 280 + ((n * 37) % 1000) / 10
+
+export class Truth {
+  readonly devices = new Map<string, Device>()
+  /** counters for the summary of a run */
+  readonly counts = { readings: 0, arrived: 0, dropped: 0, lied: 0 }
+  /** n of each device by seq of a log, of records that are not committed yet */
+  readonly #waiting = new Map<Machine, { seq: number; device: Device; n: number }[]>()
+
+  constructor(readonly world: World) {}
+
+  device(name: string): Device {
+    let device = this.devices.get(name)
+    if (!device) this.devices.set(name, (device = new Device()))
+    return device
+  }
+
+  /** What a source reads next. */
+  reading(machine: Machine): Row[] {
+    const device = this.device(`GW${machine.number}`)
+    const n = device.next++
+    const rows: Row[] = [
+      ['count', 'OK', n, '1'],
+      ['temp', 'OK', kelvin(n) - T_ZERO, 'Cel'],
+      // changes rarely: a DIFF leaves it out
+      ['slow', 'OK', Math.floor(n / 7) % 50, 'Pa'],
+    ]
+    device.readings.set(n, { n, at: machine.wall - machine.wrongBy, rows })
+    this.counts.readings++
+    return rows
+  }
+
+  /** A log was opened: what it holds is compared with what it had committed, and its writes are watched from now on. */
+  opened(machine: Machine, gateway: Gateway): void {
+    const { log } = gateway
+    this.#waiting.set(machine, [])
+    this.#recovered(machine, gateway)
+    const append = log.appendFact.bind(log)
+    log.appendFact = (fact, link, quality) => {
+      const seq = append(fact, link, quality)
+      this.#appended(machine, gateway, fact, seq)
+      return seq
+    }
+    const cursor = log.appendCursor.bind(log)
+    ;(log as { appendCursor: typeof cursor }).appendCursor = (name, seq) => {
+      const own = cursor(name, seq)
+      this.#cursor(machine, gateway, name, seq)
+      machine.happened('cursor')
+      return own
+    }
+    log.onCommit(seq => this.#commit(machine, seq))
+  }
+
+  died(machine: Machine): void {
+    // what was not committed may be there after the next start or not
+    this.#waiting.set(machine, [])
+  }
+
+  #broken(text: string): void {
+    this.world.broken(text)
+  }
+
+  #n(fact: Fact): number | undefined {
+    return fact.sensors.find(({ id }) => id === 'count')?.value as number | undefined
+  }
+
+  #appended(machine: Machine, gateway: Gateway, fact: Fact, seq: number): void {
+    const device = this.device(fact.id)
+    const n = this.#n(fact)
+    if (n === undefined)
+      return void this.#broken(`${machine.name} logs a fact of ${fact.id} without its counter: ${JSON.stringify(fact)}`)
+    this.#right(machine, device, fact, n)
+    const list = machine.isUpstream ? device.upstream : device.logged
+    const before = list.get(n)
+    if (before && before.seq >= gateway.log.firstSeq)
+      this.#broken(`${machine.name} has reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
+    const logged = { seq, tRaw: fact.tRaw }
+    list.set(n, logged)
+    if (machine.isUpstream) this.counts.arrived++
+    else device.ahead.set(n, logged)
+    this.#waiting.get(machine)!.push({ seq, device, n })
+  }
+
+  /** No wrong value, unit or time, ever. */
+  #right(machine: Machine, device: Device, fact: Fact, n: number): void {
+    const { readings, logged } = device
+    const reading = readings.get(n)
+    const what = `${machine.name}: reading ${n} of ${fact.id}`
+    if (!reading) return void this.#broken(`${what} was never measured: ${JSON.stringify(fact)}`)
+    const expected: Row[] = [
+      ['count', 'OK', n, '1'],
+      ['temp', 'OK', kelvin(n), 'K'],
+      ['slow', 'OK', Math.floor(n / 7) % 50, 'Pa'],
+    ]
+    const wrong =
+      fact.sensors.length !== expected.length ||
+      expected.some(([id, status, value, unit], k) => {
+        const sensor = fact.sensors[k]!
+        return (
+          sensor.id !== id ||
+          sensor.status !== status ||
+          sensor.unit !== unit ||
+          !(Math.abs(Number(sensor.value) - value) < 1e-6 * Math.max(1, value))
+        )
+      })
+    if (wrong) this.#broken(`${what} has other values: ${JSON.stringify(fact)}, not ${JSON.stringify(expected)}`)
+    if (!machine.isUpstream) {
+      if (fact.tRaw <= device.lastTime && !this.world.plan.faults.some(({ kind }) => kind === 'clock'))
+        this.#broken(`${what} has the time ${fact.tRaw}, and the one before ${device.lastTime}`)
+      device.lastTime = fact.tRaw
+      const off = fact.tRaw - reading.at - machine.wrongBy
+      if (!this.world.plan.faults.some(({ kind }) => kind === 'clock' || kind === 'freeze') && Math.abs(off) > 2000)
+        this.#broken(`${what} has a time that is off by ${off} ms`)
+      return
+    }
+    const own = logged.get(n)
+    if (own && own.tRaw !== fact.tRaw && !this.world.plan.faults.some(({ kind }) => kind === 'clock'))
+      this.#broken(`${what} has the time ${fact.tRaw}, and ${own.tRaw} where it was measured`)
+  }
+
+  #commit(machine: Machine, seq: number): void {
+    const waiting = this.#waiting.get(machine)!
+    while (waiting.length > 0 && waiting[0]!.seq <= seq) {
+      const { device, n } = waiting.shift()!
+      ;(machine.isUpstream ? device.upCommitted : device.committed).add(n)
+    }
+    machine.happened('commit')
+  }
+
+  /** The cursor of an uplink passes a reading only when the upstream has it for good. */
+  #cursor(machine: Machine, gateway: Gateway, name: string, seq: number): void {
+    if (machine.isUpstream || name !== 'uplinks') return
+    if (seq > gateway.log.committedSeq)
+      this.#broken(`${machine.name}: cursor ${seq} is beyond the commit ${gateway.log.committedSeq}`)
+    if (this.world.plan.diskMode === 'lying') return
+    const device = this.device(`GW${machine.number}`)
+    const { firstSeq } = gateway.log
+    for (const [n, logged] of device.ahead)
+      if (device.upCommitted.has(n)) device.ahead.delete(n)
+      else if (
+        logged.seq <= seq &&
+        logged.seq >= firstSeq &&
+        device.logged.get(n) === logged &&
+        !this.#named(gateway, logged.seq)
+      )
+        return void this.#broken(
+          `${machine.name}: the cursor passes reading ${n} (seq ${logged.seq}), which the upstream has not committed`,
+        )
+  }
+
+  /** The loss ledger has the number. */
+  #named(gateway: Gateway, seq: number): boolean {
+    return gateway.log.losses.some(({ from, to }) => from <= seq && seq <= to)
+  }
+
+  /** After a start: everything that was committed is there, or lost by a bound and named. */
+  #recovered(machine: Machine, gateway: Gateway): void {
+    const { plan } = this.world
+    const { log } = gateway
+    const found = new Map<Device, Map<number, Logged>>()
+    let lastSeq = 0
+    const times = new Map<string, number>()
+    for (const { seq, fact } of log.read(0, { kinds: ['fact'], committedOnly: false })) {
+      if (!fact) continue
+      if (seq <= lastSeq) this.#broken(`${machine.name}: seq ${seq} behind ${lastSeq}`)
+      lastSeq = seq
+      const device = this.device(fact.id)
+      const n = this.#n(fact)
+      if (n === undefined) {
+        this.#broken(`${machine.name} holds a fact without its counter: seq ${seq}`)
+        continue
+      }
+      let of = found.get(device)
+      if (!of) found.set(device, (of = new Map()))
+      if (of.has(n))
+        this.#broken(`${machine.name} holds reading ${n} of ${fact.id} twice: seq ${of.get(n)!.seq} and ${seq}`)
+      of.set(n, { seq, tRaw: fact.tRaw })
+      times.set(fact.id, fact.tRaw)
+    }
+    for (const [name, device] of this.devices) {
+      const list = machine.isUpstream ? device.upstream : device.logged
+      const committed = machine.isUpstream ? device.upCommitted : device.committed
+      if (!machine.isUpstream && name !== `GW${machine.number}`) continue
+      const of = found.get(device) ?? new Map<number, Logged>()
+      for (const [n, was] of list) {
+        if (of.has(n)) continue
+        if (committed.has(n)) this.#missing(machine, gateway, name, n, was.seq)
+        if (!committed.has(n) || plan.diskMode !== 'strict') {
+          list.delete(n)
+          committed.delete(n)
+        }
+      }
+      for (const [n, now] of of) {
+        const was = list.get(n)
+        if (was && (was.seq !== now.seq || was.tRaw !== now.tRaw) && plan.diskMode === 'strict')
+          this.#broken(
+            `${machine.name}: reading ${n} of ${name} has seq ${now.seq} after a start, before it ${was.seq}`,
+          )
+        list.set(n, now)
+        if (!machine.isUpstream && !device.upCommitted.has(n)) device.ahead.set(n, now)
+        // recovery syncs what it adopts before anything is answered, unless the disk refuses
+        if (!log.degraded) committed.add(n)
+        else if (!committed.has(n)) this.#waiting.get(machine)!.push({ seq: now.seq, device, n })
+      }
+    }
+    this.#waiting.get(machine)!.sort((a, b) => a.seq - b.seq)
+  }
+
+  #missing(machine: Machine, gateway: Gateway, name: string, n: number, seq: number): void {
+    const { plan } = this.world
+    if (plan.diskMode === 'lying') {
+      this.counts.lied++
+      return
+    }
+    const reasons = gateway.log.losses.filter(({ from, to }) => from <= seq && seq <= to).map(({ reason }) => reason)
+    if (reasons.includes('dropped')) return
+    this.#broken(
+      `${machine.name}: the committed reading ${n} of ${name} (seq ${seq}) is gone after start ${machine.starts}` +
+        `${reasons.length > 0 ? `, named as ${reasons.join()}` : ', and named nowhere'}`,
+    )
+  }
+
+  /** Cheap promises, every few seconds. */
+  look(): void {
+    for (const machine of this.world.machines) {
+      const { gateway } = machine
+      if (!gateway || machine.starting) continue
+      const { log } = gateway
+      const status = gateway.status()
+      if (log.committedSeq > log.lastSeq)
+        this.#broken(`${machine.name}: committed ${log.committedSeq} of ${log.lastSeq}`)
+      const max = machine.isUpstream ? 256 * 2 ** 20 : (this.world.plan.tuning.maxBytes ?? 256 * 2 ** 20)
+      const bytes = machine.disk
+        .list('/data/log')
+        .reduce((sum, file) => sum + machine.disk.size(`/data/log/${file}`), 0)
+      // the last segment may be half made, and damaged pieces wait for the next turn
+      if (bytes > max + 4096) this.#broken(`${machine.name}: the log has ${bytes} bytes, of ${max}`)
+      const flight = Object.values(status.uplinks).reduce((sum, { in_flight }) => sum + in_flight, 0)
+      if (flight > 1024) this.#broken(`${machine.name}: ${flight} packets in flight`)
+    }
+    if (this.world.engine.pending > 20_000) this.#broken(`${this.world.engine.pending} timers and packets wait`)
+  }
+
+  /** Whether everything has come through. */
+  get quiet(): boolean {
+    return this.open().length === 0
+  }
+
+  /** What keeps the world from being in step. */
+  open(): string[] {
+    const reasons: string[] = []
+    for (const machine of this.world.machines) {
+      const { gateway } = machine
+      if (!gateway || machine.starting) {
+        reasons.push(`${machine.name} is not up`)
+        continue
+      }
+      const { log } = gateway
+      if (log.committedSeq < log.lastSeq) reasons.push(`${machine.name} has records that are not committed`)
+      // on disks that lie numbers come again, and a cursor may be ahead of them
+      if (machine.isUpstream || this.world.plan.diskMode === 'lying') continue
+      const device = this.device(`GW${machine.number}`)
+      for (const n of device.committed) {
+        if (device.upCommitted.has(n)) continue
+        const { seq } = device.logged.get(n) ?? { seq: 0 }
+        if (this.#named(gateway, seq)) device.dropped.add(n)
+        // the ledger keeps the newest 64 ranges of a reason
+        else if (seq < log.firstSeq && log.losses.length >= 64) device.dropped.add(n)
+        else reasons.push(`${machine.name}: reading ${n} (seq ${seq}) is not upstream`)
+        if (reasons.length > 5) return reasons
+      }
+      const { backlog } = gateway.status().uplinks['main'] ?? { backlog: -1 }
+      if (backlog !== 0) reasons.push(`${machine.name} has a backlog of ${backlog}`)
+    }
+    return reasons
+  }
+
+  /** At the end, when all is quiet: the logs as they can be read. */
+  end(): void {
+    const { upstream, plan } = this.world
+    for (const [name, device] of this.devices) this.counts.dropped += device.dropped.size * Number(name !== '')
+    if (plan.diskMode === 'lying' || !upstream.gateway) return
+    const there = new Map<string, Set<number>>()
+    for (const { fact } of upstream.gateway.log.read(0, { kinds: ['fact'] })) {
+      if (!fact) continue
+      const n = this.#n(fact)!
+      const set = there.get(fact.id) ?? new Set()
+      if (set.has(n)) this.#broken(`the upstream holds reading ${n} of ${fact.id} twice`)
+      set.add(n)
+      there.set(fact.id, set)
+    }
+    for (const [name, device] of this.devices)
+      for (const n of device.upCommitted)
+        if (!there.get(name)?.has(n) && !this.#named(upstream.gateway, device.upstream.get(n)!.seq))
+          this.#broken(`the upstream's log no longer has reading ${n} of ${name}`)
+  }
+}

@@ -1,0 +1,176 @@
+// The gateway with a fault built in: the simulator has to notice each of them. `patches`: file, text that is in it once, what
+// is there instead. `seeds`: how many seeds it takes at most, from the first one on; `mode` where the disks have to misbehave.
+const LOG = 'src/log'
+const UPLINK = 'src/gateway/uplink'
+const DELIVERY = 'src/protocol/delivery'
+const RECEIVE = 'src/gateway/receive/receive.ts'
+
+const variant = (id, what, ...patches) => ({ id, what, patches })
+
+export const VARIANTS = [
+  variant('sync-left-out', 'the active segment is never synced', [
+    `${LOG}/segments.ts`,
+    'await this.files.sync(this.#fd)\n',
+    '\n',
+  ]),
+  variant('folder-sync-left-out', 'a new segment has no synced name', [
+    `${LOG}/segments.ts`,
+    'await this.files.sync(fd)\n      this.files.syncDir(this.dir)',
+    'await this.files.sync(fd)',
+  ]),
+  variant('adopted-not-synced', 'what a killed process left is adopted without a sync', [
+    `${LOG}/segments.ts`,
+    'if (this.#doubtful.length === 0) return',
+    'if (this.#doubtful.length >= 0) return',
+  ]),
+  variant('failed-sync-believed', 'a sync that failed counts as done', [
+    `${LOG}/segments.ts`,
+    'await this.files.sync(this.#fd)\n',
+    'await this.files.sync(this.#fd).catch(() => undefined)\n',
+  ]),
+  variant('committed-before-sync', 'a commit is reported before its sync', [
+    `${LOG}/writer.ts`,
+    'this.#syncing = true\n      await this.#sync()',
+    'this.#syncing = true\n      this.#done(target)\n      await this.#sync()',
+  ]),
+  variant('unsynced-roll', 'the old segment is not synced before the next one', [
+    `${LOG}/writer.ts`,
+    'await this.#sync()\n      const base',
+    'for (let c = this.#tail.head; c; c = c.next) { this.#tail.pending -= c.written - c.synced; c.synced = c.written }\n      const base',
+  ]),
+  variant('failed-write-forgotten', 'records of a commit that failed are not written again', [
+    `${LOG}/writer.ts`,
+    'chunk.written = chunk.synced',
+    'chunk.synced = chunk.written',
+  ]),
+  variant('no-retry-of-commit', 'a log that could not write never tries again', [
+    `${LOG}/writer.ts`,
+    'if (this.#failure) this.#schedule(',
+    'if (this.#failure) void (',
+  ]),
+  variant('cursor-too-far', 'a cursor is written three records too far', [
+    `${UPLINK}/send-queue.ts`,
+    'log.appendCursor(this.#name, cursor)',
+    'log.appendCursor(this.#name, Math.min(cursor + 3, log.committedSeq))',
+  ]),
+  variant('cursor-before-commit', 'a cursor may pass what is not committed here', [
+    `${UPLINK}/send-queue.ts`,
+    'return Math.min(this.#main.cursor, this.#parts.log.committedSeq)',
+    'return this.#main.cursor',
+  ]),
+  variant('cursor-over-gap', 'the cursor of a lane passes records that are still on their way', [
+    `${UPLINK}/lane.ts`,
+    'this.#cursor = this.#open[this.#head]!.seq - 1',
+    'this.#cursor = this.#read',
+  ]),
+  variant('no-rewind', 'what was on its way at the loss of a link does not go again', [
+    `${UPLINK}/lane.ts`,
+    'this.#read = this.#cursor\n    this.#reader = this.#at(this.#cursor + 1)\n    this.#next = null\n    this.heldUntil',
+    'this.#cursor = this.#read\n    this.heldUntil',
+  ]),
+  variant('drops-not-named', 'a segment that goes by the bounds is not in the ledger', [
+    `${LOG}/retention.ts`,
+    'this.onDropped(segment)',
+    '',
+  ]),
+  variant('no-bound', 'the log grows beyond its bytes', [
+    `${LOG}/retention.ts`,
+    'while (this.#segments.taken + this.damagedBytes + need > this.#o.maxBytes) {',
+    'while (this.#segments.taken < 0) {',
+  ]),
+  variant('empty-with-facts', 'a start takes segments with facts for empty ones', [
+    `${LOG}/recovery.ts`,
+    'if (scan.facts === 0 && !clock',
+    'if (scan.facts < 3 && !clock',
+  ]),
+  variant('numbers-again', 'a start after a crash gives numbers out a second time', [
+    `${LOG}/recovery.ts`,
+    'found.cleanStop ? newest.last + 1 : newest.base + RESERVE',
+    'newest.last + 1',
+  ]),
+  variant('answer-before-commit', 'a packet is acknowledged before its record is committed', [
+    RECEIVE,
+    'this.#await(record, lost)',
+    'this.#answer(Number.POSITIVE_INFINITY)',
+  ]),
+  variant('received-is-committed', 'a packet counts as committed when it is received', [
+    `${DELIVERY}/receiver.ts`,
+    'peer.mark(seq, PENDING)',
+    'peer.mark(seq, COMMITTED)',
+  ]),
+  variant('refused-is-committed', 'a packet that could not be used is acknowledged', [
+    `${DELIVERY}/receiver.ts`,
+    'known.mark(seq, UNKNOWN)\n    this.counters.refused++',
+    'known.mark(seq, COMMITTED)\n    this.counters.refused++',
+  ]),
+  variant('bitmap-off-by-one', 'the bitmap of an answer names the packet before', [
+    `${DELIVERY}/receiver.ts`,
+    'this.state(this.cum + 2 + bit) === COMMITTED',
+    'this.state(this.cum + 3 + bit) === COMMITTED',
+  ]),
+  variant('repeated-acknowledged-early', 'a repeated packet is acknowledged while its record waits', [
+    RECEIVE,
+    '() => duplicates.forget(fact.aid, fact.tRaw, hash))\n      return',
+    '() => duplicates.forget(fact.aid, fact.tRaw, hash), 0)\n      return',
+  ]),
+  variant('duplicates-ignored', 'a packet that comes twice is kept twice', [
+    RECEIVE,
+    'if (duplicates.seen(fact.aid, fact.tRaw, hash)) {',
+    'if (duplicates.seen(fact.aid, fact.tRaw, hash) && hash === -1) {',
+  ]),
+  variant('duplicates-forgotten', 'a start does not read back what came before', [
+    'src/gateway/gateway.ts',
+    'this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))',
+    '',
+  ]),
+  variant('same-epoch', 'every run of a gateway has the same numbering', [
+    `${UPLINK}/build.ts`,
+    'randomBytes(4).readUInt32BE()',
+    'randomBytes(4).length',
+  ]),
+  variant('no-resend', 'what is not acknowledged is never sent again', [
+    `${DELIVERY}/sender.ts`,
+    'return this.#resendFrame(now) ?? this.#newFrame(now)',
+    'return this.#newFrame(now)',
+  ]),
+  variant('answer-beyond', 'an answer acknowledges one packet more than it names', [
+    `${DELIVERY}/sender.ts`,
+    'seq <= cum; seq++) take(seq)',
+    'seq <= cum + 1; seq++) take(seq)',
+  ]),
+  variant('base-is-last', 'a DIFF on a lossy link builds on the packet before', [
+    'src/pipeline/templates.ts',
+    "if (policy.diffBase !== 'sticky') return this.ordinal",
+    'if (this.known) return this.ordinal',
+  ]),
+  variant('base-of-newest', 'a receiver builds a late DIFF on its newest state', [
+    'src/pipeline/slots.ts',
+    'if (kept >= 0 && kept <= ts) return row',
+    'if (kept >= 0) return row',
+  ]),
+  variant('ack-is-ordinal', 'the newest packet counts as acknowledged with any older one', [
+    'src/pipeline/sender.ts',
+    'template.acked = ordinal\n',
+    'template.acked = template.ordinal\n',
+  ]),
+  variant('unit-left-out', 'a reading keeps its number where its unit is converted', [
+    'src/pipeline/standardize.ts',
+    'x * conversion.factor + conversion.offset',
+    'x * conversion.factor',
+  ]),
+  variant('time-of-sending', 'a reading gets a time that may go back', [
+    'src/protocol/time.ts',
+    'const stamp = now > last || last - now > AHEAD_MS ? now : last + 1',
+    'const stamp = Math.floor(now / 10_000) * 10_000',
+  ]),
+  variant('no-reopen', 'a link that is down stays down', [
+    'src/links/link.ts',
+    "this.#to(this.#downState(failure, absent ? 'absent' : 'down'))\n      this.#retry()",
+    "this.#to(this.#downState(failure, absent ? 'absent' : 'down'))",
+  ]),
+  variant(
+    'full-refuses-cursor',
+    'a log that refuses and is full to its last block cannot take the cursor that makes room',
+    [`${LOG}/retention.ts`, '!this.#mayDrop(oldest, this.#state.cursors)', '!this.#mayDrop(oldest)'],
+  ),
+]

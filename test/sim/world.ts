@@ -1,0 +1,275 @@
+// The machines of a run: one upstream (machine 0) and its gateways, each with a disk, a clock and a process that is started,
+// killed and started again. What is true is kept beside them: every reading that a source gave, every record that a log has
+// committed. The invariants are checked against that while the world runs.
+import { Crash, Disk } from './disk'
+import { type Dice, Engine, fnv } from './engine'
+import { type Host, Net } from './net'
+import type { Plan } from './plan'
+import { type Compiled, Program } from './program'
+import { Truth } from './truth'
+
+/** A broken promise: the run ends. */
+export class Broken extends Error {}
+
+type Gateway = Awaited<ReturnType<Program['image']['Gateway']['open']>>
+
+const BASE_WALL = 1_780_000_000_000
+const PORT = 8080
+export const addressOf = (machine: number): string => `10.0.0.${machine + 1}`
+export const isCrash = (error: unknown): boolean => {
+  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof Crash) return true
+  return false
+}
+
+export class Machine {
+  readonly host: Host
+  readonly disk: Disk
+  program: Program | undefined
+  gateway: Gateway | undefined
+  /** ms that its clock is wrong by */
+  wrongBy = 0
+  starts = 0
+  starting = false
+  /** nothing starts it before this virtual time */
+  awayUntil = 0
+  /** set while a start dies in one of its calls: the number of it */
+  dieInStart = 0
+  /** one action after the next event of that name */
+  readonly armed = new Map<string, () => void>()
+  readonly dice: Dice
+
+  constructor(
+    readonly world: World,
+    readonly number: number,
+  ) {
+    this.host = { address: addressOf(number), up: true }
+    this.dice = world.dice.fork(`machine ${number}`)
+    this.disk = new Disk(this.dice.fork('disk'))
+    const jitter = this.dice.fork('sync')
+    this.disk.latency = () => world.plan.syncMs * (0.5 + jitter.next())
+    this.disk.onCreate = path => {
+      if (path.endsWith('.seg')) this.happened('segment')
+    }
+    world.net.add(this.host)
+    this.disk.put('/data/Config.json', JSON.stringify(world.config(this)))
+  }
+
+  get isUpstream(): boolean {
+    return this.number === 0
+  }
+  get wall(): number {
+    return BASE_WALL + this.world.engine.now + this.wrongBy
+  }
+  get name(): string {
+    return this.isUpstream ? 'upstream' : `gw${this.number}`
+  }
+
+  happened(name: string): void {
+    const run = this.armed.get(name)
+    if (!run) return
+    this.armed.delete(name)
+    run()
+  }
+
+  /** Ends the process; `power`: and the machine loses what was not synced. */
+  die(power: boolean): void {
+    const { world, program } = this
+    world.note(`${this.name} dies${power ? ' with the power' : ''}`)
+    program?.kill()
+    this.program = this.gateway = undefined
+    this.starting = false
+    if (power) {
+      this.disk.cut()
+      this.disk.fault = null
+    }
+    world.truth.died(this)
+    this.later()
+  }
+
+  /** Starts again after a while, as the service manager does. */
+  later(ms = this.world.plan.awayMs): void {
+    this.awayUntil = Math.max(this.awayUntil, this.world.engine.now + ms)
+    this.world.engine.after(this.awayUntil - this.world.engine.now, () => {
+      if (!this.program && this.world.engine.now >= this.awayUntil) this.start()
+    })
+  }
+
+  start(): void {
+    const { world } = this
+    this.starts++
+    this.starting = true
+    world.note(`${this.name} starts`)
+    const { engine, net } = world
+    const program = new Program(
+      {
+        engine,
+        net,
+        disk: this.disk,
+        host: this.host,
+        wall: () => this.wall,
+        tuning: this.isUpstream ? { ...world.plan.tuning, maxBytes: undefined! } : world.plan.tuning,
+        note: line => world.note(line),
+        noteRoundabout: what => void world.roundabouts.set(what, (world.roundabouts.get(what) ?? 0) + 1),
+      },
+      world.compiled,
+      this.dice.fork(`start ${this.starts}`),
+    )
+    this.program = program
+    program.onDeath = power => this.die(power)
+    if (this.dieInStart > 0) program.dieIn(this.dieInStart, this.dice.chance(0.5))
+    this.dieInStart = 0
+    this.#started(program).catch(error => {
+      if (program.dead || isCrash(error)) return
+      world.broken(`${this.name} does not start: ${error instanceof Error ? error.stack : error}`)
+    })
+  }
+
+  async #started(program: Program): Promise<void> {
+    const { world } = this
+    const { image } = program
+    const silent = (): void => undefined
+    const logger = image.createLogger({
+      level: 'info',
+      write: world.said ? line => world.said!(`${this.name} ${line}`) : silent,
+    })
+    const config = image.ConfigStore.load({
+      path: '/data/Config.json',
+      dataDir: '/data',
+      env: {},
+      cwd: '/data',
+      logger,
+    })
+    const gateway = await image.Gateway.open({
+      config,
+      registry: new image.Registry({
+        media: { udp: async () => image.udpDriver as never },
+        sources: { counter: async () => ({ type: 'counter', create: name => world.source(this, name) }) },
+      }),
+      units: { ...image.wireUnits(), resolve: image.resolve },
+      script: '/os-node.js',
+      version: '1.0.0',
+      builtAt: BASE_WALL - 1e9,
+      logger,
+      defaultSources: [],
+      role: this.isUpstream ? 'serve' : 'run',
+      ...(this.isUpstream && { listen: { host: '0.0.0.0', port: PORT } }),
+      clockSigns: () =>
+        this.isUpstream || world.plan.vouched ? { kernel: { synced: true, offset_us: 0, maxerror_us: 0 } } : {},
+    })
+    if (program.dead) return
+    this.gateway = gateway
+    world.truth.opened(this, gateway)
+    await gateway.start()
+    if (program.dead) return
+    this.starting = false
+    world.note(`${this.name} is up`)
+    this.happened('up')
+  }
+
+  /** A clean stop, and a start afterwards. */
+  stop(): void {
+    const { gateway, program, world } = this
+    if (!gateway || !program || this.starting) return
+    world.note(`${this.name} stops`)
+    this.starting = true
+    const gone = (): void => {
+      if (program.dead) return
+      program.kill()
+      this.program = this.gateway = undefined
+      this.starting = false
+      world.truth.died(this)
+      this.later()
+    }
+    gateway.stop().then(gone, error => {
+      // a log that the disk refuses to the end
+      if (!isCrash(error)) gone()
+    })
+  }
+}
+
+export class World {
+  readonly engine = new Engine()
+  readonly net: Net
+  readonly machines: Machine[]
+  readonly truth: Truth
+  readonly roundabouts = new Map<string, number>()
+  /** faults may come */
+  faulty = true
+  /** sources give readings */
+  measuring = true
+  failure: string | undefined
+  hash = 0x811c9dc5
+  trace: ((line: string) => void) | undefined
+  said: ((line: string) => void) | undefined
+
+  constructor(
+    readonly plan: Plan,
+    readonly compiled: Compiled,
+    readonly dice: Dice,
+  ) {
+    this.net = new Net(this.engine, dice.fork('net'))
+    Object.assign(this.net.weather, plan.weather)
+    this.net.onPacket = (from, to, bytes, fate) => this.note(`${from}>${to} ${fate} ${bytes.toString('latin1')}`)
+    this.engine.onThrow = error => {
+      if (!isCrash(error)) this.broken(`an exception ends a process: ${error instanceof Error ? error.stack : error}`)
+    }
+    this.truth = new Truth(this)
+    this.machines = Array.from({ length: plan.gateways + 1 }, (_, k) => new Machine(this, k))
+  }
+
+  get upstream(): Machine {
+    return this.machines[0]!
+  }
+
+  /** One line of the trace: the same seed has the same lines. */
+  note(line: string): void {
+    const text = `${this.engine.now.toFixed(3)} ${line}`
+    this.hash = fnv(text, this.hash)
+    this.trace?.(text.replace(/[^ -~]/g, c => `%${c.charCodeAt(0).toString(16)}`))
+  }
+
+  broken(text: string): void {
+    if (this.failure !== undefined) return
+    this.failure = text
+    this.note(`BROKEN ${text}`)
+  }
+
+  config(machine: Machine): Record<string, unknown> {
+    const { plan } = this
+    const { number } = machine
+    const common = { storage: { sql: { enabled: false } }, engine_settings: plan.config.engine }
+    if (number === 0)
+      return { ...common, device_id: 'UP', gateway: { log: plan.upstream, sources: [], guard: { enabled: false } } }
+    const { gateway, uplink } = plan.config
+    return {
+      ...common,
+      device_id: `GW${number}`,
+      assigned_id: 100 + number,
+      gateway: {
+        log: gateway,
+        guard: { enabled: false },
+        sources: [{ name: 'counter', type: 'counter', interval_ms: plan.intervalMs }],
+        uplinks: [{ name: 'main', medium: 'UDP', host: addressOf(0), port: PORT, ...uplink }],
+      },
+    }
+  }
+
+  /** A source whose values tell which reading they are. */
+  source(machine: Machine, name: string) {
+    const { truth } = this
+    return {
+      name,
+      type: 'counter',
+      intervalMs: this.plan.intervalMs,
+      counters: { rx: 0, tx: 0, errors: 0 },
+      open: async () => {
+        if (!this.measuring) throw new Error('the measuring is over')
+      },
+      close: async () => undefined,
+      read: async () => {
+        if (!this.measuring) throw new Error('the measuring is over')
+        return truth.reading(machine)
+      },
+    }
+  }
+}

@@ -1,0 +1,47 @@
+// The simulated world (docs/simulation.md) reaches a room through what is handed to it. A file that reads clock, timers, random numbers,
+// disk, network, child processes or threads by itself goes around it. Those that did when the rule was made are listed in
+// world-exceptions.json; the list may only get shorter.
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+
+const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
+const LIST = 'test/unit/house/world-exceptions.json'
+
+const imports = (modules: string): RegExp => new RegExp(`^(import|export) (?!type).*'node:(${modules})'`, 'm')
+const AROUND: Record<string, RegExp> = {
+  clock: /\bDate\.now\b|\bperformance\.now\b|\bnew Date\(\)|\bprocess\.(hrtime|uptime)\b/,
+  timers: /\bset(Timeout|Interval|Immediate)\(|'node:timers/,
+  random: /\bMath\.random\b|\brandom(Bytes|Int|UUID|FillSync)\b|\bgetRandomValues\b/,
+  files: imports('fs|fs/promises'),
+  network: imports('net|dgram|dns|dns/promises|tls|http|https|http2'),
+  processes: imports('child_process'),
+  threads: imports('worker_threads'),
+}
+
+/** Comments tell of timers too. */
+const code = (text: string): string => text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
+
+const found = Object.fromEntries(
+  ['src', 'drivers']
+    .flatMap(dir => readdirSync(join(root, dir), { recursive: true }).map(file => `${dir}/${String(file)}`))
+    // the page runs in a browser, the build on the machine of a developer, and those three are the seams themselves
+    .filter(file => file.endsWith('.ts') && !/\/page\/|^src\/(build|lib\/(clock|timers|files)\.ts)/.test(file))
+    .sort()
+    .map(file => {
+      const text = code(readFileSync(join(root, file), 'utf8'))
+      return [file, Object.keys(AROUND).filter(kind => AROUND[kind]!.test(text))] as const
+    })
+    .filter(([, kinds]) => kinds.length > 0),
+)
+
+test('no file reads clock, timers, random numbers, disk or network by itself that did not before', () => {
+  const allowed = JSON.parse(readFileSync(join(root, LIST), 'utf8')) as Record<string, string[]>
+  const list = (of: Record<string, readonly string[]>): string[] =>
+    Object.entries(of).flatMap(([file, kinds]) => kinds.map(kind => `${file}: ${kind}`))
+  const fresh = list(found).filter(entry => !list(allowed).includes(entry))
+  assert.deepEqual(fresh, [], 'take Clock, Timers, Files or random as a parameter, as the files beside it do')
+  const gone = list(allowed).filter(entry => !list(found).includes(entry))
+  assert.deepEqual(gone, [], `these no longer do: take them out of ${LIST}`)
+})
