@@ -31,8 +31,13 @@ export const worldOf = (): Promise<typeof World> =>
     return createRequire(file)(file) as typeof World
   })())
 
-export const variants = async (): Promise<readonly Variant[]> =>
-  (await load<{ VARIANTS: readonly Variant[] }>('variants.mjs')).VARIANTS
+const list = (): Promise<{ VARIANTS: readonly Variant[]; UNNOTICED: readonly string[] }> => load('variants.mjs')
+
+/** The faults that the world is known to notice. */
+export async function variants(): Promise<readonly Variant[]> {
+  const { VARIANTS, UNNOTICED } = await list()
+  return VARIANTS.filter(({ id }) => !UNNOTICED.includes(id))
+}
 
 /** The text of the gateway; `id`: with that fault built in. */
 export async function imageOf(id?: string): Promise<string> {

@@ -33,7 +33,11 @@ class Bytes {
   }
 }
 
-type Change = { readonly at: number; readonly bytes: Buffer } | { readonly size: number }
+interface Write {
+  readonly at: number
+  readonly bytes: Buffer
+}
+type Change = Write | { readonly size: number }
 
 const apply = (to: Bytes, change: Change): void =>
   'bytes' in change ? to.write(change.at, change.bytes) : to.truncate(change.size)
@@ -45,17 +49,24 @@ class Inode {
   /** changes since the last sync */
   pending: Change[] = []
   /** changes whose sync failed: the kernel believes them clean, and no later sync writes them */
-  doomed: Change[] = []
+  doomed: Write[] = []
 
   change(change: Change): void {
     apply(this.data, change)
+    // what is written or cut off later is no matter of the failed sync any more
+    this.doomed = this.doomed.filter(({ at, bytes }) =>
+      'size' in change ? at < change.size : at + bytes.length <= change.at || at >= change.at + change.bytes.length,
+    )
     this.pending.push(change)
   }
   synced(count: number): void {
     for (const change of this.pending.splice(0, count)) apply(this.durable, change)
   }
   failed(count: number): void {
-    this.doomed.push(...this.pending.splice(0, count))
+    const changes = this.pending.splice(0, count)
+    this.doomed.push(...changes.filter((change): change is Write => 'bytes' in change))
+    // sizes are of the journal, which goes on
+    this.pending.unshift(...changes.filter(change => 'size' in change))
   }
 }
 

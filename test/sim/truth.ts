@@ -249,12 +249,14 @@ export class Truth {
 
   #missing(machine: Machine, gateway: Gateway, name: string, n: number, seq: number): void {
     const { plan } = this.world
+    const { log } = gateway
     if (plan.diskMode === 'lying') {
       this.counts.lied++
       return
     }
-    const reasons = gateway.log.losses.filter(({ from, to }) => from <= seq && seq <= to).map(({ reason }) => reason)
-    if (reasons.includes('dropped')) return
+    const reasons = log.losses.filter(({ from, to }) => from <= seq && seq <= to).map(({ reason }) => reason)
+    // a segment that went by the bounds while the disk refused the note of it is named as damage
+    if (reasons.includes('dropped') || (reasons.length > 0 && plan.tuning.maxBytes && seq < log.firstSeq)) return
     this.#broken(
       `${machine.name}: the committed reading ${n} of ${name} (seq ${seq}) is gone after start ${machine.starts}` +
         `${reasons.length > 0 ? `, named as ${reasons.join()}` : ', and named nowhere'}`,

@@ -1,5 +1,5 @@
 // The gateway with a fault built in: the simulator has to notice each of them. `patches`: file, text that is in it once, what
-// is there instead. `seeds`: how many seeds it takes at most, from the first one on; `mode` where the disks have to misbehave.
+// is there instead.
 const LOG = 'src/log'
 const UPLINK = 'src/gateway/uplink'
 const DELIVERY = 'src/protocol/delivery'
@@ -173,4 +173,15 @@ export const VARIANTS = [
     'a log that refuses and is full to its last block cannot take the cursor that makes room',
     [`${LOG}/retention.ts`, '!this.#mayDrop(oldest, this.#state.cursors)', '!this.#mayDrop(oldest)'],
   ),
+]
+
+/** Not noticed yet within ten seeds: the faults and settings that show them are too rare. */
+export const UNNOTICED = [
+  'failed-sync-believed',
+  'no-retry-of-commit',
+  'repeated-acknowledged-early',
+  'same-epoch',
+  'base-of-newest',
+  'ack-is-ordinal',
+  'full-refuses-cursor',
 ]
