@@ -178,6 +178,7 @@ export const VARIANTS = [
 /** Not noticed yet within ten seeds: the faults and settings that show them are too rare. */
 export const UNNOTICED = [
   'failed-sync-believed',
+  'failed-write-forgotten',
   'no-retry-of-commit',
   'repeated-acknowledged-early',
   'same-epoch',
