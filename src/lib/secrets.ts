@@ -25,7 +25,8 @@ const NAME = new RegExp(
 )
 
 /** what each of them holds, without its cuts: most names have none of it */
-const HINT = /pass|wort|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature/
+const HINT =
+  /pass|wort|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature/
 
 /** `clientSecret`, `X-Api-Key` → `client_secret`, `x_api_key` */
 export const snake = (name: string): string =>
