@@ -1,4 +1,4 @@
-// A FIFO that nobody writes to. Who opens it without O_NONBLOCK waits, and the whole process with it where the call is a
+// A FIFO without a writer. Who opens it without O_NONBLOCK waits, and the whole process with it where the call is a
 // synchronous one; a writer comes after a while then, so that the test fails and does not hang.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
