@@ -1,11 +1,12 @@
 // Talks to a running gateway over its control socket (D17). The gateway says every few seconds that it works on a request; a
 // gateway that says nothing for half a minute is reported as TIMEOUT, one that goes away in the middle as NO_GATEWAY.
-import { readFileSync } from 'node:fs'
+
 import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { socketPath } from '../gateway/control'
 import { findOwner, type LockInfo, lockPath } from '../gateway/lock'
 import { ERRORS, type ErrorCode, errno, OsError } from '../lib/errors'
+import { readRegular } from '../lib/files'
 
 export interface GatewayAnswer {
   readonly result?: Record<string, unknown>
@@ -101,7 +102,7 @@ const noRight = (path: string, cause: unknown): OsError =>
 /** Without the right to read the lock it is unknown whether a gateway runs. Throws FORBIDDEN. */
 function mayLook(path: string): void {
   try {
-    readFileSync(path)
+    readRegular(path)
   } catch (error) {
     const why = errno(error)
     if (why === 'EACCES' || why === 'EPERM') throw noRight(path, error)

@@ -5,7 +5,7 @@ import * as v from 'valibot'
 import { OsError } from '../lib/errors'
 import { isObject } from '../lib/objects'
 import { isSecretName, masked } from '../lib/secrets'
-import { allowed, metadata, schemaAt, schemaBelow, takesAnyName } from './describe'
+import { allowed, entriesOf, metadata, schemaAt, schemaBelow, takesAnyName } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
 import { getAt, joinKey, nearest, same, type Tree } from './keys'
@@ -158,7 +158,7 @@ const ofSource = ([section, list, ...path]: readonly (string | number)[]): boole
 /** The known name beside a path that was probably meant. */
 export function nearestKey(schema: AnySchema, path: readonly (string | number)[]): string | undefined {
   const around = schemaAt(schema, path.slice(0, -1))
-  return nearest(String(path.at(-1)), Object.keys((around && openSchema(around).core.entries) ?? {}))
+  return nearest(String(path.at(-1)), Object.keys((around && entriesOf(openSchema(around).core)) ?? {}))
 }
 
 /** The first path that only `after` has and the schema does not know; what `before` has already may stay. */

@@ -33,11 +33,13 @@ export const metadata = (schema: AnySchema, pipe: readonly PipeItem[]): FieldMet
 
 const inner = (schema: AnySchema): boolean => schema.type === 'loose_object' || schema.type === 'object_with_rest'
 
+/** The schema itself, and where a key may be one of several things each of them. */
+const optionsOf = (core: AnySchema): AnySchema[] =>
+  core.type === 'union' ? (core.options as AnySchema[]).map(option => openSchema(option).core) : [core]
+
 /** Entries of an object, also where the object is one of several things a key may be. */
-const entriesOf = (core: AnySchema): Record<string, AnySchema> | undefined =>
-  core.type === 'union'
-    ? (core.options as AnySchema[]).map(option => openSchema(option).core.entries).find(Boolean)
-    : core.entries
+export const entriesOf = (core: AnySchema): Record<string, AnySchema> | undefined =>
+  optionsOf(core).find(option => option.entries)?.entries
 
 /** What a key may hold, as a phrase. */
 export function allowed(schema: AnySchema): string {
@@ -138,7 +140,8 @@ export function schemaBelow(at: AnySchema, part: string | number): AnySchema | u
   const name = String(part)
   const entries = entriesOf(core)
   if (entries && Object.hasOwn(entries, name)) return entries[name]
-  if (core.type === 'array') return core.item
+  const list = optionsOf(core).find(option => option.type === 'array')
+  if (list) return list.item
   if (core.type === 'record') return core.value
   return core.type === 'object_with_rest' ? core.rest : undefined
 }
@@ -162,7 +165,8 @@ export function needsRestart(root: AnySchema, path: readonly string[]): boolean 
 /** True where a name that the schema does not know is welcome: a part without a schema of its own. The root is none. */
 export function takesAnyName(at: AnySchema, isRoot: boolean): boolean {
   const { core } = openSchema(at)
-  return !inner(core) || (!isRoot && Object.keys(core.entries ?? {}).length === 0)
+  const entries = entriesOf(core)
+  return inner(core) ? !isRoot && Object.keys(entries ?? {}).length === 0 : !entries
 }
 
 /** True where every name is welcome: maps of media and plugins, and everything below a part without a schema. */

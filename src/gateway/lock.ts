@@ -236,7 +236,7 @@ async function sole(lock: DataLock, other: () => Promise<LockInfo | undefined>, 
 /** Where the lock must not be read it is not known whether a gateway runs. */
 function mayRead(path: string): boolean {
   try {
-    fs.readFileSync(path)
+    readRegular(path)
     return true
   } catch (error) {
     return errno(error) !== 'EACCES' && errno(error) !== 'EPERM'

@@ -31,7 +31,7 @@ export interface Files {
 
 const DIR_MODE = 0o750
 /** larger files are none of a gateway's: segments of the log are smaller */
-const MOST_BYTES = 512 * 1024 * 1024
+export const MOST_BYTES = 512 * 1024 * 1024
 
 const fdatasync = promisify(fs.fdatasync)
 

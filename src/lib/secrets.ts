@@ -7,16 +7,26 @@ import { orElse } from './errors'
 export const MASK = '********'
 
 const KINDS =
-  'access|account|api|app|application|auth|bind|bot|client|device|enc|encrypt|encryption|hmac|join|license|link|master|' +
-  'network|nwk|private|psk|root|secret|security|session|shared|signing|ssh|storage|subscription|wep|wifi|wpa'
-/** Each word may be cut anywhere: pass_word, PassWord. What filters let through (low_pass) is no password. */
+  'access|account|admin|aes|api|apps?|application|auth|bind|ble|bot|bthome|client|dev|device|enc|encrypt|encryption|hmac|join|' +
+  'license|link|lora|master|network|nwks?|private|psk|root|rsa|sha\\d*|secret|security|session|shared|signing|ssh|storage|' +
+  'subscription|tls|wep|wifi|wpa'
+/**
+ * Each word may be cut anywhere: pass_word, PassWord. What filters let through (low_pass) is no password. What follows it may say
+ * which of several it is, or its form.
+ */
 const NAME = new RegExp(
   (
-    '(?:(?:password|passwd|passphrase|passcode|secret|token|credential)s?|' +
-    '(?:^|_)(?:(?<!(?:all|band|by|high|low)_)pass(?:_?key)?|pwd|psk|jwt|authorization|bearer|cookie|webhook(?:_?urls?)?|' +
-    `(?:${KINDS})_?key)s?)(?:_?(?:hash|value|text|\\d+))*$`
+    '(?:(?:password|passwort|kennwort|wachtwoord|contrasena|motdepasse|passwd|passphrase|passcode|secret|token|credential)s?|' +
+    '(?:^|_)(?:(?<!(?:all|band|by|high|low)_)pass(?:_?key)?|pw|pwd|psk|otp|pincode|cred|community|basicauth|oauth|jwt|' +
+    `authorization|bearer|cookie|signature|webhook(?:_?urls?)?|(?:${KINDS})_?key)s?)` +
+    '(?:_?(?:hash|value|text|string|plain|clear|raw|hex|pem|base64|old|new|prev|previous|current|next|backup|prod|production|' +
+    'staging|primary|secondary|confirm|confirmation|repeat|header|\\d+))*$'
   ).replace(/[a-z](?=[a-z])/g, '$&_?'),
 )
+
+/** what each of them holds, without its cuts: most names have none of it */
+const HINT =
+  /pass|wort|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature/
 
 /** `clientSecret`, `X-Api-Key` → `client_secret`, `x_api_key` */
 export const snake = (name: string): string =>
@@ -34,7 +44,7 @@ const known = new Map<string, boolean>()
 export function isSecretName(name: string): boolean {
   let is = known.get(name)
   if (is === undefined) {
-    is = NAME.test(snake(name))
+    is = HINT.test(name.replace(/[^A-Za-z]/g, '').toLowerCase()) && NAME.test(snake(name))
     // names come from outside as well
     if (known.size >= 2000) known.clear()
     known.set(name, is)
@@ -43,8 +53,10 @@ export function isSecretName(name: string): boolean {
 }
 
 /** What a pair calls its name, and what its value. */
-const LABEL = /^(?:name|key|header|field|option|param|parameter|property|var|variable|id|label|type|kind|k|n)$/i
-export const VALUE = /^(?:v|val|values?|content|text|data|string|default|raw)$/i
+const LABEL =
+  /^(?:(?:key|header|field|option|param|parameter|property|attribute|setting|var|variable)(?:_?name)?|name|title|id|label|type|kind|k|n)$/i
+export const VALUE =
+  /^(?:(?:header|field|option|param|parameter|attribute)_?)?(?:v|val|values?|content|text|data|string|default|raw)$/i
 
 /** Texts by which a pair says what its value is. */
 export const labelsOf = (pair: object): string[] =>
@@ -56,7 +68,8 @@ export function holdsSecret(around: unknown, name: string | number): boolean {
   if (!Array.isArray(around)) return VALUE.test(String(name)) && labelsOf(Object(around)).some(isSecretName)
   // [name, value], names and values in turn, --name value
   const before: unknown = around[Number(name) - 1]
-  const paired = around.length % 2 === 0 && Number(name) % 2 === 1
+  // keys of the configuration in a row are no pairs
+  const paired = around.length % 2 === 0 && Number(name) % 2 === 1 && !String(before).includes('.')
   return typeof before === 'string' && (paired || before.startsWith('-')) && isSecretName(before)
 }
 
@@ -67,8 +80,20 @@ const HEADER = new RegExp(
     `[^\\s"',;]+(?:;\\s?[^\\s"',;]+)*`,
   'gi',
 )
-const ASSIGNED = new RegExp(`(?<![\\w-])(-{0,2}[A-Za-z][\\w-]{0,60})( ?= ?)${KIND}([^\\s"',;&]+)`, 'gi')
-/** what replaces it in JSON that is no longer whole */
+const IN_QUOTES = `"[^"]+"|'[^']+'`
+const WORD = '(?<![\\w-])(-{0,2}[A-Za-z][\\w-]{0,60})'
+const ASSIGNED = new RegExp(`${WORD}( ?=>? ?)${KIND}(${IN_QUOTES}|[^\\s"',;&]+)`, 'gi')
+/** `password: x1`: in quotes, with what no word of a sentence has, or nothing else in the text */
+const SAID = new RegExp(
+  `${WORD}(\\s?:\\s)(${IN_QUOTES}|(?=[^\\s,;]*[^\\s,;A-Za-z])[^\\s,;]+(?=[\\s,;]|$)|(?<=^[^:]*:\\s)\\S+$)`,
+  'g',
+)
+/** `--token x`, `-u user:password` */
+const ARGUMENT = /(?<!\S)(--?[A-Za-z][\w-]{0,60})(\s+)([^\s-]\S*)/g
+const ELEMENT = /<([\w:-]{1,60})>[^<>]+(?=<\/)/g
+/** what a QR code of a network says */
+const NETWORK = /\b(WIFI:(?:[^\s;]{0,64};){0,6}P:)[^\s;]+/gi
+/** a member of JSON that is no longer whole */
 const QUOTED = /("([^"\\]{1,60})"\s?:\s?)"(?:[^"\\]|\\.)+"/g
 const BEARER = /\b(bearer\s+)([\w.~+/=-]{8,})/gi
 const BOT = /\bbot\d+(?::|%3a)[^\s/"'?#]+/gi
@@ -116,7 +141,7 @@ export function maskText(text: string): string {
     return shown === orElse('', () => JSON.stringify(json)) ? text : shown
   }
   // the usual text holds nothing that could be one
-  if (!/[:=]|bearer/i.test(text)) return text
+  if (!/[:=<]|bearer|(?<!\S)-/i.test(text)) return text
   return text
     .replace(URL, (_, scheme: string, address: string) => scheme + maskUrl(address))
     .replace(USER_INFO, word => (/:/.test(word) && !/:\/\/|^mailto:/.test(word) ? `${MASK}@` : word))
@@ -126,6 +151,14 @@ export function maskText(text: string): string {
     .replace(ASSIGNED, (all, name: string, is: string, kind: string, value: string) =>
       isSecretName(name) && !value.startsWith(MASK) ? `${name}${is}${kind}${MASK}` : all,
     )
+    .replace(SAID, (all, name: string, colon: string, value: string) =>
+      isSecretName(name) && !value.startsWith(MASK) ? `${name}${colon}${MASK}` : all,
+    )
+    .replace(ARGUMENT, (all, name: string, blank: string, value: string) =>
+      (/^(?:-u|--user)$/.test(name) ? value.includes(':') : isSecretName(name)) ? `${name}${blank}${MASK}` : all,
+    )
+    .replace(ELEMENT, (all, name: string) => (isSecretName(name) ? `<${name}>${MASK}` : all))
+    .replace(NETWORK, `$1${MASK}`)
     .replace(QUOTED, (all, before: string, name: string) => (isSecretName(name) ? `${before}"${MASK}"` : all))
     .replace(BEARER, `$1${MASK}`)
     .replace(BOT, `bot${MASK}`)

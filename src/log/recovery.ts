@@ -109,9 +109,14 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
         .filter(name => name.endsWith('.tmp'))
         .map(name => join(dir, name)),
     )
-  const segments = segmentsIn(dir, files, why => found.other.push(why)).map(({ base, size }) =>
-    newSegment(dir, base, size),
-  )
+  let taken = 0
+  const segments = segmentsIn(dir, files, (why, base) => {
+    found.other.push(why)
+    taken = Math.max(taken, base)
+  }).map(({ base, size }) => newSegment(dir, base, size))
+  // no segment can be made under a name that is taken
+  const free = (seq: number): number => (seq > taken ? seq : taken + RESERVE)
+  found.nextSeq = free(found.nextSeq)
   const newest = segments.at(-1)
   const witness = bounds ? witnessOf(files, dir, found) : undefined
   if (!newest) {
@@ -190,7 +195,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
   })
   // after a clean stop its mark is the last record there is, so the next seq is known; else the whole range is spent
   found.cleanStop = state.stopped && newest.last >= newest.base && !found.findings.some(f => f.segment === newest)
-  found.nextSeq = found.cleanStop ? newest.last + 1 : newest.base + RESERVE
+  found.nextSeq = free(found.cleanStop ? newest.last + 1 : newest.base + RESERVE)
   // a clean stop named the last record once it was synced
   if (!found.cleanStop || named?.last !== newest.last)
     found.unsynced.push(...segments.filter(s => !found.empty.includes(s) && !unreadable.has(s)).slice(-FULL_SCANS))

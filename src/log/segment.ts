@@ -2,8 +2,9 @@
 // it does not understand become pieces with the seqs that must have been there, and the search for the next sound record
 // goes on behind them.
 import { join } from 'node:path'
-import { asOsError, errno, OsError } from '../lib/errors'
-import type { Files } from '../lib/files'
+import { asOsError, OsError } from '../lib/errors'
+import { type Files, MOST_BYTES } from '../lib/files'
+import { diskFault } from '../lib/writable'
 import { crc32c } from '../wire/crc'
 import { checkRecord, recordSeq } from './decode'
 import {
@@ -46,8 +47,11 @@ const HEADER_LEAST = SEGMENT_FIXED + 6
 
 export const segmentName = (base: number): string => `${String(base).padStart(16, '0')}.seg`
 
-export const segmentBase = (name: string): number | undefined =>
-  /^\d{16}\.seg$/.test(name) ? Number(name.slice(0, 16)) : undefined
+/** undefined for a name that is none, or that leaves no numbers behind it. */
+export function segmentBase(name: string): number | undefined {
+  const base = /^\d{16}\.seg$/.test(name) ? Number(name.slice(0, 16)) : Number.NaN
+  return Number.isSafeInteger(base + RESERVE) ? base : undefined
+}
 
 /** The segment files of a log folder, oldest first. Throws NOT_FOUND when there is no log yet. */
 export function segmentFiles(dir: string, files: Files): string[] {
@@ -57,22 +61,25 @@ export function segmentFiles(dir: string, files: Files): string[] {
 }
 
 /**
- * The segments in a folder, oldest first. What only has the name of one (a folder, a FIFO, a link to nothing) is passed to
- * `other` and left out: its records are gone.
+ * The segments in a folder, oldest first. What only has the name of one (a folder, a FIFO, a link to nothing or in a circle, a
+ * file larger than any) is passed to `other` and left out: its records are gone.
  */
-export function segmentsIn(dir: string, files: Files, other?: (why: string) => void): SegmentFile[] {
+export function segmentsIn(dir: string, files: Files, other?: (why: string, base: number) => void): SegmentFile[] {
   return files
     .list(dir)
     .flatMap(name => {
       const base = segmentBase(name)
       if (base === undefined) return []
+      const path = join(dir, name)
       try {
-        return [{ name, base, size: files.size(join(dir, name)) }]
+        const size = files.size(path)
+        if (size <= MOST_BYTES) return [{ name, base, size }]
+        other?.(`${path} has ${size} bytes`, base)
       } catch (error) {
-        if (!['EISDIR', 'E_NOT_REGULAR', 'ENOENT'].includes(errno(error) ?? '')) throw error
-        other?.(asOsError(error).message)
-        return []
+        if (diskFault(error)) throw error
+        other?.(asOsError(error).message, base)
       }
+      return []
     })
     .sort((a, b) => a.base - b.base)
 }

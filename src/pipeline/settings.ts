@@ -1,9 +1,9 @@
 // The few keys of Config.json that Engine and Fusion read when they work alone. Without a path, or where the file is
 // missing: defaults. A file that cannot be read or that holds a wrong value throws, naming path or key; inside a node
 // the configuration room has checked all of this before.
-import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { errno, OsError } from '../lib/errors'
+import { readRegular } from '../lib/files'
 import { type DiffPolicy, REFERENCE_POLICY } from './templates'
 import type { UnitDialect } from './wireunit'
 
@@ -60,7 +60,13 @@ function policyOf(engine: Record<string, unknown>): DiffPolicy {
 /** The object in the file at `configPath`, null where there is no file. Throws CONFIG_INVALID, CONFIG_SYNTAX. */
 export function readConfig(configPath: string): Record<string, unknown> | null {
   try {
-    return record(JSON.parse(readFileSync(configPath, 'utf8').replace(/^\uFEFF/, '')))
+    return record(
+      JSON.parse(
+        readRegular(configPath)
+          .toString('utf8')
+          .replace(/^\uFEFF/, ''),
+      ),
+    )
   } catch (cause) {
     if (errno(cause) === 'ENOENT') return null
     const message = `${configPath}: ${(cause as Error).message}`

@@ -3,12 +3,13 @@
 //
 // What fails: a file that turns out damaged or gone throws BadWindow; lost() takes it out, and the question is asked again
 // without it.
-import type { Database as SqlDatabase } from 'sql.js'
+
 import { mayHold } from './bloom'
 import type { Sealed, WindowFolder } from './folder'
 import type { HistoryPiece } from './history'
 import type { Piece } from './pages'
 import { SEAL } from './schema'
+import type { SqlDatabase } from './sql-api'
 import { Where } from './where'
 import { type Filter, textOf, UNITS, VALUES, type What, WindowRows } from './window'
 import type { SensorSum, Sum, Summary } from './windowfile'

@@ -4,7 +4,7 @@
 //
 // What fails: a sealed file that cannot be used is named, counted and left out. A window that cannot be written stays open, and
 // its oldest packets leave it when it is over: the log has them, and the next life of the worker tries again.
-import type { Database as SqlDatabase } from 'sql.js'
+
 import { asOsError } from '../lib/errors'
 import { type LogRecord, packetUuid, uuidBytes } from '../log'
 import { addTo, newBloom } from './bloom'
@@ -30,6 +30,7 @@ import {
   type SensorRecord,
   whole,
 } from './shapes'
+import type { SqlDatabase } from './sql-api'
 import { type Filter, type What, WindowRows } from './window'
 import { BadWindow } from './windowfile'
 

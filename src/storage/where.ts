@@ -1,6 +1,7 @@
 // The WHERE part of a question. No text of a caller ever becomes SQL text (S10).
-import type { SqlValue } from 'sql.js'
+
 import { whole } from './shapes'
+import type { SqlValue } from './sql-api'
 
 /** Conditions whose values are always bound, never written into the text (S10). */
 export class Where {

@@ -1,11 +1,12 @@
 // The rows of one window as a sql.js database: the open one in RAM, or a sealed one that was read. Questions have their
 // filter normalized; every value is bound, so no text of a caller ever becomes SQL (S10).
-import type { BindParams, Database as SqlDatabase, SqlValue, Statement } from 'sql.js'
+
 import { uuidText } from '../log'
 import { type Fact, factToDict } from '../pipeline/fact'
 import type { Buckets, Values } from './history'
 import { DEVICE, PACKET_COLUMNS, SENSOR_COLUMNS } from './schema'
 import type { PacketDetail, PacketRecord, PacketSensor, SensorRecord } from './shapes'
+import type { SqlDatabase, SqlValue, SqlValues, Statement } from './sql-api'
 import { Where } from './where'
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -152,7 +153,7 @@ export class WindowRows {
     return this.#db.getRowsModified()
   }
 
-  rows(sql: string, values: BindParams = []): SqlValue[][] {
+  rows(sql: string, values: SqlValues = []): SqlValue[][] {
     const statement = this.#statement(sql)
     const rows: SqlValue[][] = []
     statement.bind(values)

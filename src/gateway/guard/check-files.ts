@@ -7,7 +7,12 @@ import { OsError, orElse } from '../../lib/errors'
 
 const IN_TLS = /^(ca|cert|key|client_ca)$/
 
-/** Throws CONFIG_INVALID for the first file of `next`, other than in `now`, that is there and no regular file. */
+/** files beside those of tls; a path that is not absolute is one of the data directory where `true` */
+const FILES: Readonly<Record<string, boolean>> = { dbc: false, rules_file: true, secure_session_store: false }
+/** the same of folders */
+const FOLDERS: Readonly<Record<string, boolean>> = { 'plugins.dir': true, 'storage.sql.driver.path': true }
+
+/** Throws CONFIG_INVALID for the first file or folder of `next`, other than in `now`, that is there and something else. */
 export function refuseSpecialFiles(now: unknown, next: Config): void {
   const base = ConfigStore.of(now as object)?.dataDir ?? ''
   const walk = (value: unknown, old: unknown, path: readonly string[]): void => {
@@ -17,11 +22,14 @@ export function refuseSpecialFiles(now: unknown, next: Config): void {
       for (const [part, item] of Object.entries(value))
         walk(item, (old as Record<string, unknown> | undefined | null)?.[part], [...path, part])
     } else if (typeof value === 'string' && value !== '') {
-      if (!/^(dbc|rules_file)$/.test(name) && !(path.at(-2) === 'tls' && IN_TLS.test(name))) return
-      const file = name === 'rules_file' ? resolve(base, value) : value
-      if (orElse(true, () => statSync(file).isFile())) return
       const key = path.join('.')
-      throw new OsError('CONFIG_INVALID', `${key}: E_NOT_REGULAR: ${value} is no regular file`, { details: { key } })
+      const folder = FOLDERS[key] !== undefined
+      const ofData = FOLDERS[key] ?? FILES[name] ?? (path.at(-2) === 'tls' && IN_TLS.test(name) ? false : undefined)
+      if (ofData === undefined) return
+      const stats = orElse(undefined, () => statSync(ofData ? resolve(base, value) : value))
+      if (!stats || (folder ? stats.isDirectory() : stats.isFile())) return
+      const what = folder ? 'ENOTDIR: ' + value + ' is no folder' : 'E_NOT_REGULAR: ' + value + ' is no regular file'
+      throw new OsError('CONFIG_INVALID', `${key}: ${what}`, { details: { key } })
     }
   }
   walk(next, now, [])

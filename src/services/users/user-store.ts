@@ -185,8 +185,9 @@ export class UserStore {
       throw this.#unreadable(error)
     }
     try {
-      const { users } = JSON.parse(text) as { users: StoredUser[] }
-      return new Map(users.map(user => [userKey(user.username), checked(user)]))
+      const { users } = Object(JSON.parse(text)) as { users?: StoredUser[] }
+      if (!Array.isArray(users)) throw new TypeError('it holds no users')
+      return new Map(users.map(checked).map(user => [userKey(user.username), user]))
     } catch (error) {
       throw this.#unreadable(error)
     }

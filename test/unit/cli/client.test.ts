@@ -13,6 +13,7 @@ import { ConfigStore } from '../../../src/config'
 import { startControl } from '../../../src/gateway/control'
 import { acquireLock } from '../../../src/gateway/lock'
 import { asOsError } from '../../../src/lib/errors'
+import { makeFifo } from '../../lib/fifo'
 import { fake } from '../commands/fake'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-ways-'))
@@ -147,6 +148,15 @@ test('who may not read the lock is told so, and not that no gateway runs', async
     chmodSync(cwd, 0o700)
     rmSync(cwd, { recursive: true })
   }
+})
+
+test('a FIFO in the place of the lock is not waited for: no gateway runs', async t => {
+  const cwd = join(root, String(count++))
+  mkdirSync(cwd)
+  const fifo = makeFifo(join(cwd, 'os-node.lock'))
+  t.after(fifo.end)
+  assert.deepEqual(await findGateway(cwd), {})
+  assert.equal(fifo.waitedFor(), false)
 })
 
 test('a command with a place of its own gets it as its configuration, and it goes away', async () => {

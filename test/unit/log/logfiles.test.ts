@@ -1,7 +1,16 @@
 // A log folder read beside the process that writes it.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -96,7 +105,7 @@ test('what only has the name of a segment is named and left alone: its records a
   const dir = join(root, 'other')
   const o = { dir, commitIntervalMs: 5, ackCommitMs: 2, maxBytes: 1 << 20, segmentBytes: 16 * 1024 }
   const log = await FlashLog.open(o)
-  for (let k = 0; k < 2000; k++) {
+  for (let k = 0; k < 4000; k++) {
     log.appendFact(factOf(k), { medium: 'UDP' })
     if (k % 100 === 0) await log.flush()
   }
@@ -110,6 +119,11 @@ test('what only has the name of a segment is named and left alone: its records a
     'is a folder': path => mkdirSync(path),
     'is no regular file': path => execFileSync('mkfifo', [path]),
     'no such file': path => symlinkSync('/nonexistent/file', path),
+    'too many symbolic links': path => symlinkSync(path, path),
+    'has 600000000 bytes': path => {
+      writeFileSync(path, '')
+      truncateSync(path, 600_000_000)
+    },
   }
   for (const [k, [why, make]] of Object.entries(others).entries()) {
     const path = join(dir, names[k + 1]!)
@@ -127,5 +141,20 @@ test('what only has the name of a segment is named and left alone: its records a
     again.appendFact(factOf(0), { medium: 'UDP' })
     await again.close()
     assert.ok(verify(dir).records > before.records - lost.size)
+  }
+})
+
+test('a log whose segments are all folders, or have numbers without end, goes on under a name that is free', async () => {
+  for (const name of ['0000000000000001.seg', '0000000000000054.seg', '9999999999999999.seg']) {
+    const dir = join(root, `free-${name}`)
+    mkdirSync(join(dir, name), { recursive: true })
+    const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
+    const seq = log.appendFact(factOf(1), { medium: 'UDP' })
+    await log.close()
+    const again = await FlashLog.open({ dir, commitIntervalMs: 5 })
+    assert.ok(again.appendFact(factOf(2), { medium: 'UDP' })! > seq!, name)
+    await again.close()
+    assert.equal(verify(dir).damaged, 0, name)
+    assert.ok(readdirSync(dir).length > 2, name)
   }
 })

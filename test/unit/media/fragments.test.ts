@@ -110,11 +110,44 @@ test('a wrong option is refused with its key, and changes nothing', () => {
       error => error instanceof OsError && error.code === 'CONFIG_INVALID' && text.test(error.message),
     )
   refused('gateway.uplinks.0.qos', 3, /gateway\.uplinks\.0\.qos must be 0 or 1 or 2, not 3/)
-  refused('gateway.uplinks.0.tls', { cacert: '/x' }, /gateway\.uplinks\.0\.tls/)
+  refused('gateway.uplinks.0.tls', 5, /gateway\.uplinks\.0\.tls/)
   refused('RESOURCES.transport_config.tcp.connect_timeout_s', 0, /0\.01–60/)
   assert.equal(readFileSync(file, 'utf8'), before)
   store.set('RESOURCES.application_config.mqtt.qos', '2')
   assert.equal(store.get('RESOURCES.application_config.mqtt.qos'), 2)
+})
+
+test('a misspelt key is UNKNOWN_KEY with the one meant, also where an object is one of several things a key may be', () => {
+  const { store, file } = open({ uplinks: [{ name: 'a', medium: 'TCP', host: 'h', tls: { ca: '/x' } }] })
+  const before = readFileSync(file, 'utf8')
+  const wrong: [string, unknown, RegExp][] = [
+    [
+      'gateway.uplinks.0.tls',
+      { cart: '/x' },
+      /^gateway\.uplinks\.0\.tls\.cart is not a known key; did you mean cert\?$/,
+    ],
+    ['gateway.uplinks.0.tls.servernam', 'x', /tls\.servernam is not a known key; did you mean servername\?$/],
+    [
+      'gateway.uplinks.1',
+      { name: 'b', medium: 'MQTT', host: 'h', tls: { clent_ca: 'x' } },
+      /did you mean client_ca\?$/,
+    ],
+    ['gateway.uplinks.0.reset_pin', { pinn: 'x' }, /reset_pin\.pinn is not a known key; did you mean pin\?$/],
+    [
+      'gateway.receivers.0',
+      { name: 'c', medium: 'CAN', peers: [{ tx_idd: 1, rx_id: 2 }] },
+      /peers\.0\.tx_idd .* tx_id\?$/,
+    ],
+    ['web_user.tls', { cert: 'a', kei: 'b' }, /web_user\.tls\.kei is not a known key; did you mean key\?$/],
+    ['web_user.tls.kei', 'b', /web_user\.tls\.kei is not a known key; did you mean key\?$/],
+  ]
+  for (const [key, value, message] of wrong)
+    assert.throws(() => store.set(key, value), { code: 'UNKNOWN_KEY', message }, key)
+  assert.equal(readFileSync(file, 'utf8'), before)
+  store.set('gateway.uplinks.0.tls', true)
+  store.set('gateway.uplinks.0.tls', { ca: '/y', cert: '/z' })
+  store.set('web_user.tls', 'self_signed')
+  assert.deepEqual(store.warnings, [])
 })
 
 test('passwords of links leave masked, and come back masked without harm (X19)', () => {

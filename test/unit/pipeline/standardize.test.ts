@@ -7,6 +7,7 @@ import type { OsError } from '../../../src/lib/errors'
 import { Engine } from '../../../src/pipeline/compress'
 import { fitsWire, Standardizer } from '../../../src/pipeline/standardize'
 import { wireUnits } from '../../../src/units/wire'
+import { makeFifo } from '../../lib/fifo'
 import { ManualClock } from '../../lib/manual'
 
 const folder = mkdtempSync(join(tmpdir(), 'os-node-standardize-'))
@@ -244,12 +245,16 @@ test('values keep their full double precision', () => {
   assert.equal(fact.s1_v, 1.23456789012)
 })
 
-test('settings come from the file; a missing file means defaults', () => {
+test('settings come from the file; a missing file means defaults', t => {
   assert.equal(new Standardizer(join(folder, 'none.json')).precision, 4)
   assert.equal(new Standardizer(config('{"engine_settings":{"precision":7}}')).precision, 7)
   assert.equal(new Standardizer(config('\uFEFF{"other":1}')).precision, 4)
   throwsCode('CONFIG_SYNTAX', () => new Standardizer(config('{"engine_settings":')))
   throwsCode('CONFIG_INVALID', () => new Standardizer(folder))
+  const fifo = makeFifo(join(folder, 'fifo'))
+  t.after(fifo.end)
+  throwsCode('CONFIG_INVALID', () => new Standardizer(join(folder, 'fifo')))
+  assert.equal(fifo.waitedFor(), false)
   for (const precision of [-1, 11, 1.5, '4', null])
     throwsCode('CONFIG_INVALID', () => new Standardizer(config(JSON.stringify({ engine_settings: { precision } }))))
   const attribute = (switches: object): unknown =>

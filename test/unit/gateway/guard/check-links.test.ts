@@ -224,6 +224,7 @@ test('a file that is there and no regular one is refused when it is named, where
       'RESOURCES.service_plugins.port_forwarder.rules_file',
       file => ['RESOURCES.service_plugins.port_forwarder.rules_file', file],
     ],
+    ['security_settings.secure_session_store', file => ['security_settings.secure_session_store', file]],
   ]
   for (const [key, edit] of at) {
     for (const file of [fifo, join(dir, 'link'), dir, '/dev/null'])
@@ -234,6 +235,13 @@ test('a file that is there and no regular one is refused when it is named, where
     await set(...edit(join(dir, 'none')))
     await set(...edit(join(dir, 'file')))
   }
+  for (const key of ['plugins.dir', 'storage.sql.driver.path']) {
+    for (const file of [fifo, join(dir, 'link'), join(dir, 'file'), '/dev/null'])
+      await assert.rejects(set(key, file), { code: 'CONFIG_INVALID', message: `${key}: ENOTDIR: ${file} is no folder` })
+    await set(key, join(dir, 'none'))
+    await set(key, dir)
+  }
+  await set('storage.sql.driver.path', ':memory:')
 })
 
 test('C is warned of when it is written, once', async () => {
