@@ -109,6 +109,7 @@ async function takeData(request: StartRequest): Promise<Opened & { lock: DataLoc
   ])
   const unkept = new Unkept(logger.child('data'))
   const lock = unkept.watch(await acquireLock(config.dataDir, role))
+  config.lastGood?.by(write => unkept.write('the last good configuration', write))
   const tightened = tightenDirs(config.dataDir)
   if (tightened > 0) logger.info(`${counted(tightened, 'data folder')} closed to other users: mode is 0750 now`)
   const undo: Step[] = [{ name: 'lock', limitMs: 500, must: true, run: () => lock.release() }]

@@ -1,6 +1,6 @@
 // Options of the LoRa medium, as in Config.json: what they mean, their bounds and defaults. Both ends must agree in
 // frequency, bandwidth, spreading factor, coding, header, sync word and IQ.
-import { type InferOutput, metadata, number, object, optional, picklist, pipe } from 'valibot'
+import { type InferOutput, metadata, object, optional, picklist, pipe } from 'valibot'
 import { choice, flag, int, maybe, maybeInt, num, text } from '../../src/config/fields'
 import { pinSpec } from '../board/board-options'
 import { REGIONS } from './region'
@@ -13,7 +13,6 @@ const MAX_PACKET = 255
 
 const bandwidth = optional(
   pipe(
-    number(),
     picklist(BANDWIDTHS_KHZ),
     metadata({ help: 'kHz; half of it is twice the time on the air and 3 dB more reach' }),
   ),

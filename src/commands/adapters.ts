@@ -21,9 +21,9 @@ export const logOf = (dataDir: string): LogAccess => {
         bytes_written_today: 0,
       }
       if (!realFiles.exists(dir)) return empty as never
-      const { records, first_seq, last_seq, lost } = verify(dir)
+      const { records, first_seq, last_seq, lost, damaged } = verify(dir)
       const bytes = segmentsIn(dir, realFiles).reduce((sum, { size }) => sum + size, 0)
-      return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost } as never
+      return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost, damaged } as never
     },
     verify: async () => verify(dir),
     export: async function* (from) {

@@ -30,7 +30,7 @@ import {
   interpret,
   interpretDefaults,
   interpreting,
-  keepLastGood,
+  LastGood,
   readConfig,
   readText,
   type Schema,
@@ -51,7 +51,8 @@ export class ConfigStore {
   readonly #schema: Schema
   readonly #files: Files
   readonly #logger: Logger
-  readonly #keep: boolean
+  /** undefined: none is kept */
+  readonly lastGood: LastGood | undefined
   readonly #listeners = new Set<(changes: readonly Changed[]) => void>()
   #snapshot: ConfigSnapshot
   #problem: OsError | undefined
@@ -79,7 +80,7 @@ export class ConfigStore {
     this.dataDir = place.dataDir
     this.#files = files
     this.#logger = logger
-    this.#keep = keep
+    this.lastGood = keep ? new LastGood(place.dataDir, files, logger) : undefined
     this.#snapshot = reading.snapshot
     this.#problem = reading.problem
     this.#report()
@@ -322,10 +323,7 @@ export class ConfigStore {
     if (this.#problem) {
       const stand = this.#snapshot.document?.path ?? 'built-in defaults'
       this.#logger.error(`${this.#problem.message}. USING ${stand} INSTEAD until this is mended`)
-    } else if (this.#keep && this.#snapshot.document) {
-      const trouble = keepLastGood(this.dataDir, this.#snapshot.document.text, this.#files)
-      if (trouble) this.#logger.warn(trouble)
-    }
+    } else if (this.#snapshot.document) this.lastGood?.keep(this.#snapshot.document.text)
   }
 
   #change(path: string[], before: Config, after: Config): Change {

@@ -92,7 +92,8 @@ function typeOf(core: AnySchema, pipe: readonly PipeItem[]): ValueType {
     case 'string':
       return 'str'
     case 'picklist':
-      return core.options?.every(option => typeof option === 'number') ? 'int' : 'str'
+      if (core.options?.every(Number.isInteger)) return 'int'
+      return core.options?.every(option => typeof option === 'number') ? 'float' : 'str'
     case 'array':
       return 'list'
     case 'loose_object':

@@ -1,10 +1,11 @@
 // One reading of the configuration: the file if it is good, else the last good copy with a problem said aloud, else an
 // error. Defaults are used only where there never was a file, never in place of a broken one (R6).
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type * as v from 'valibot'
 import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
+import type { Logger } from '../lib/logger'
 import { check, invalid, unknownKeys } from './check'
 import { type Document, parseDocument } from './document'
 import { missing } from './find'
@@ -102,15 +103,39 @@ function readLastGood(schema: Schema, dataDir: string, files: Files): ConfigSnap
   }
 }
 
-/** Keeps the text of a good load. Returns the reason when it could not, which is a warning and no error. */
-export function keepLastGood(dataDir: string, text: string, files: Files): string | undefined {
-  const path = lastGoodPath(dataDir)
-  try {
-    files.mkdir(dataDir)
-    if (files.exists(path) && files.read(path).toString('utf8') === text) return undefined
-    atomicWrite(path, text, files)
-    return undefined
-  } catch (error) {
-    return `${path} could not be written (${errno(error) ?? 'unknown reason'}); a damaged Config.json would have no fallback`
+/** The text of the last good load, kept beside the data. That it cannot be written is a warning and no error. */
+export class LastGood {
+  readonly #path: string
+  readonly #files: Files
+  readonly #logger: Logger
+  #writer = (write: () => void): void => write()
+  #text: string | undefined
+
+  constructor(dataDir: string, files: Files, logger: Logger) {
+    this.#path = lastGoodPath(dataDir)
+    this.#files = files
+    this.#logger = logger
+  }
+
+  /** Writes go by `writer` from now on, which may write later; that of the load is tried again. */
+  by(writer: (write: () => void) => void): void {
+    this.#writer = writer
+    if (this.#text !== undefined) this.keep(this.#text)
+  }
+
+  keep(text: string): void {
+    this.#text = text
+    try {
+      this.#writer(() => this.#write(text))
+    } catch (error) {
+      const reason = errno(error) ?? 'unknown reason'
+      this.#logger.warn(`${this.#path} could not be written (${reason}); a damaged Config.json would have no fallback`)
+    }
+  }
+
+  #write(text: string): void {
+    this.#files.mkdir(dirname(this.#path))
+    if (this.#files.exists(this.#path) && this.#files.read(this.#path).toString('utf8') === text) return
+    atomicWrite(this.#path, text, this.#files)
   }
 }

@@ -21,8 +21,8 @@ function distance(a: string, b: string): number {
 /** The known name nearest to what was typed, or undefined when none is near. */
 export function nearest(typed: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
-  // of a short word half would be another: foo is not log
-  let least = Math.max(typed.length < 5 ? 1 : 2, Math.floor(typed.length / 3)) + 1
+  // of a short word half would be another: foo is not log, and one letter is another one
+  let least = Math.max(typed.length < 2 ? 0 : typed.length < 5 ? 1 : 2, Math.floor(typed.length / 3)) + 1
   for (const name of known) {
     const d = distance(typed.toLowerCase(), name.toLowerCase())
     if (d < least) {

@@ -45,8 +45,8 @@ export interface Openable {
 }
 
 export interface OpenableEvents {
-  /** the opened thing is lost; the supervisor closes it and retries */
-  lost(reason: string): void
+  /** The opened thing is lost; the supervisor closes it and retries. `wanted`: no fault, it opens anew at once. */
+  lost(reason: string, wanted?: boolean): void
   /** works, but not as it should; an empty reason means well again */
   degraded(reason: string): void
   /** of a source: something happened that is to be read now and not at the next turn */

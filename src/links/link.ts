@@ -184,8 +184,13 @@ export class Link {
     })
     const opened = (async () => {
       await this.thing.open({
-        lost: reason => {
+        lost: (reason, wanted) => {
           if (run !== this.#run) return
+          if (wanted && this.usable) {
+            this.#options.logger.info(reason)
+            this.reopen()
+            return
+          }
           if (this.#state.state !== 'opening') return this.lost(reason)
           this.#early = new OsError('LINK_DOWN', reason)
           this.#interrupt?.(this.#early)

@@ -10,6 +10,7 @@ import { LogState } from './state'
 export interface VerifyResult {
   /** every byte is as it was written (a torn end excepted) */
   ok: boolean
+  /** facts, as the status counts them: seqs that carry the log's own notes are none */
   records: number
   first_seq: number
   last_seq: number
@@ -98,7 +99,7 @@ function fault(result: VerifyResult, piece: VerifyResult['pieces'][number]): voi
 }
 
 function report(result: VerifyResult, state: LogState, file: string, scan: Scan): void {
-  result.records += scan.records
+  result.records += scan.facts
   if (scan.records > 0) {
     if (result.first_seq === 0) result.first_seq = scan.first
     result.last_seq = scan.last

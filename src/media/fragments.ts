@@ -82,9 +82,9 @@ function holds(wide: AnySchema, narrow: AnySchema): boolean {
 }
 
 /** What a schema asks of a value, without its default and its words. */
-function checksOf(schema: AnySchema): v.GenericSchema {
+function checksOf(schema: AnySchema): [v.GenericSchema] {
   const { core } = openSchema(schema)
-  return v.pipe(...((core.pipe ?? [core]).filter(item => item.type !== 'metadata') as unknown as [v.GenericSchema]))
+  return (core.pipe ?? [core]).filter(item => item.type !== 'metadata') as unknown as [v.GenericSchema]
 }
 
 /** The option as a link may have it: its default in words, and the media that know it. */
@@ -95,8 +95,10 @@ function inLink({ schemas, meta, media }: Option): v.GenericSchema {
     media,
     ...(media.length === 1 && { standard: openSchema(only!).standard }),
   }
-  const checks = more.length === 0 ? checksOf(only!) : v.union(schemas.map(checksOf))
-  return v.optional(v.pipe(checks, v.metadata(described as never)))
+  // one pipe, for bounds are read from it
+  const checks =
+    more.length === 0 ? checksOf(only!) : ([v.union(schemas.map(one => v.pipe(...checksOf(one))))] as [v.GenericSchema])
+  return v.optional(v.pipe(...checks, v.metadata(described as never)))
 }
 
 /** For ConfigStore.load. `more`: options of the media that drivers bring. */

@@ -2,7 +2,7 @@
 // a gateway without a descriptor left (R30).
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { appendFileSync, chmodSync, copyFileSync, mkdirSync, rmSync } from 'node:fs'
+import { appendFileSync, chmodSync, copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { answerOf } from '../lib/ask'
@@ -85,6 +85,7 @@ test('full and read-only disks: forwarding from RAM, no answer that means kept, 
     'the upstream is well',
     async () => (await status(up)).disk === undefined && (await status(up)).log.state === 'ok',
   )
+  assert.ok(existsSync(join(up.dataDir, 'config.last-good.json')), 'what a damaged Config.json is replaced by')
   await until('facts are acknowledged', async () => (await status(gw)).uplinks.up.acked > 5)
 
   // at work: what the upstream has in RAM only is not acknowledged

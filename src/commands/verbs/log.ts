@@ -16,8 +16,7 @@ export const logVerify: Verb = {
   },
   text(value, paint) {
     const state = value.ok ? paint.good('the log is sound') : paint.bad('the log is damaged')
-    const range = value.records ? `, ${value.first_seq} to ${value.last_seq}` : ''
-    return `${state}: ${counted(Number(value.records), 'record')}${range}; damaged ${value.damaged}, lost ${value.lost}`
+    return `${state}: ${counted(Number(value.records), 'record')}; damaged ${value.damaged}, lost ${value.lost}`
   },
 }
 

@@ -6,6 +6,7 @@
 // What fails: no broker, a refusal, a connection that ends (open throws, or `lost`), a broker that refuses a packet or the
 // answers (`degraded` with its reason), too many packets at once or one too large (false, counted).
 import { OsError } from '../../lib/errors'
+import { turn } from '../../lib/yield'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { type BrokerParts, brokerAddress, connectSession, partyOf } from './broker'
 import type { MqttConnection, Qos } from './connection'
@@ -39,6 +40,8 @@ export class MqttSender implements Medium {
   #maxPacket: number
   #inFlight = 0
   #waiting: Waiting[] = []
+  /** set: nothing more is handed over, since it connects anew */
+  #leave: (() => void) | undefined
   #state: string | null = null
   #events: OpenableEvents | undefined
   #complaint = ''
@@ -110,7 +113,9 @@ export class MqttSender implements Medium {
     const room = connection.maximumPacketSize - Buffer.byteLength(up) - PUBLISH_OVERHEAD
     this.#maxPacket = Math.max(64, Math.min(options.max_packet, room))
     // an empty text takes the state of the id before away
-    this.#forget = identity.onAssigned(aid => events.lost(`the id is ${aid} now: connects under it`))
+    this.#forget = identity.onAssigned(aid =>
+      this.#afterAll(connection, () => events.lost(`the id is ${aid} now: connects under it`, true)),
+    )
     if (down)
       connection
         .subscribe(down, Math.min(qos, 1) as Qos)
@@ -142,7 +147,7 @@ export class MqttSender implements Medium {
   /** Hands packets to the connection while the window has room. */
   #pump(): void {
     const connection = this.#connection
-    if (!connection) return
+    if (!connection || this.#leave) return
     let n = 0
     for (; n < this.#waiting.length && this.#inFlight < this.#window; n++) {
       const { packet, done } = this.#waiting[n]!
@@ -154,10 +159,20 @@ export class MqttSender implements Medium {
         if (this.#connection !== connection) return
         this.#inFlight--
         this.#complain(refusal === null ? '' : refusal)
-        this.#pump()
+        if (this.#leave && this.#inFlight === 0) this.#leave()
+        else this.#pump()
       })
     }
     if (n > 0) this.#waiting.splice(0, n)
+  }
+
+  /** Calls `leave` once all that is under way was answered, what is sent in this turn too; what waits is sent again later. */
+  #afterAll(connection: MqttConnection, leave: () => void): void {
+    void turn().then(() => {
+      if (this.#connection !== connection) return
+      this.#leave = leave
+      if (this.#inFlight === 0) leave()
+    })
   }
 
   #received(packet: Uint8Array): void {
@@ -192,7 +207,8 @@ export class MqttSender implements Medium {
     this.#inFlight = 0
     const waiting = this.#waiting
     this.#waiting = []
-    this.counters.errors += waiting.length
+    if (!this.#leave) this.counters.errors += waiting.length
+    this.#leave = undefined
     for (const { done } of waiting) done(false)
   }
 }

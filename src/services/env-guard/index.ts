@@ -51,8 +51,7 @@ export class EnvGuardService implements Service {
   }
 
   autoLoad(): void {
-    const { files, logger, dataDir } = this.#host
-    if (files.exists(dataDir)) files.mkdir(join(dataDir, 'env_guard'))
+    const { files, logger } = this.#host
     this.#book = new IssueBook(this.#statusFile, { files, logger, max: Number(this.#host.settings().max_history) })
   }
 

@@ -3,6 +3,7 @@
 //
 // What fails: a file that cannot be read begins anew, one that cannot be written is logged; both lose history only.
 import { createHash } from 'node:crypto'
+import { dirname } from 'node:path'
 import * as v from 'valibot'
 import { KINDS, type Kind } from '../../checks/remedies'
 import { atomicWrite } from '../../lib/atomic'
@@ -134,6 +135,7 @@ export class IssueBook {
 
   #write(): void {
     try {
+      this.#files.mkdir(dirname(this.#path))
       atomicWrite(this.#path, `${JSON.stringify({ issues: this.list() }, null, 2)}\n`, this.#files)
     } catch (error) {
       this.#logger.warn(`${this.#path} cannot be written: ${asOsError(error).message}`)

@@ -45,7 +45,10 @@ const heard = (): Heard => {
   const texts: string[] = []
   return {
     texts,
-    events: { lost: reason => texts.push(`lost ${reason}`), degraded: reason => texts.push(`degraded ${reason}`) },
+    events: {
+      lost: (reason, wanted) => texts.push(`${wanted ? 'wanted' : 'lost'} ${reason}`),
+      degraded: reason => texts.push(`degraded ${reason}`),
+    },
   }
 }
 
@@ -245,11 +248,14 @@ test('a node without an id speaks as new-<install>, and under its id once it has
   assert.ok(await up.send(Buffer.from('who am I')))
   await until('an answer', () => answers.length === 1)
   who.assign(42)
-  assert.deepEqual(texts, ['lost the id is 42 now: connects under it'])
+  assert.ok(await up.send(Buffer.from('I have it')), 'what is sent before it leaves arrives')
+  await until('it wants to connect anew', () => texts.length > 0)
+  assert.equal(up.counters.errors, 0)
+  assert.deepEqual(texts, ['wanted the id is 42 now: connects under it'])
   await up.open(events)
   assert.ok(await up.send(Buffer.from('it is me')))
-  await until('an answer', () => answers.length === 2)
-  assert.deepEqual(from, ['/os/new-gateway00002', '/os/42'])
+  await until('an answer', () => answers.length === 3)
+  assert.deepEqual(from, ['/os/new-gateway00002', '/os/new-gateway00002', '/os/42'])
 })
 
 test('topics of one’s own, compatible topics, receivers that share', async t => {

@@ -206,6 +206,22 @@ test('every good load is kept; a broken file is told loudly and cannot be set', 
   assert.equal(wrong.get('device_id'), 'C')
 })
 
+test('a last good copy that the disk refused at the load is written when it can be', () => {
+  const { load, lines } = place('{"device_id": "gw-1"}')
+  let full = true
+  const mkdir = (path: string): void => {
+    assert.ok(!full, Object.assign(new Error('full'), { code: 'ENOSPC' }))
+    realFiles.mkdir(path)
+  }
+  const store = load({ files: { ...realFiles, mkdir } })
+  assert.match(lines.join(''), /WARN .*config\.last-good\.json could not be written \(ENOSPC\)/)
+  const later: (() => void)[] = []
+  store.lastGood!.by(write => void later.push(write))
+  full = false
+  for (const write of later) write()
+  assert.match(readFileSync(join(store.dataDir, 'config.last-good.json'), 'utf8'), /gw-1/)
+})
+
 test('without a last good copy a broken file is an error, not the defaults', () => {
   fails(place('{"device_id":').load, 'CONFIG_SYNTAX', /Config\.json:1/)
 })

@@ -230,6 +230,24 @@ test('what this machine does not have is no fault where nobody configured it: no
   )
 })
 
+test('a link that wants to open anew does so at once: no WARN, no error counted', async () => {
+  const { supervisor, timers, states, lines } = rig()
+  const thing = new FakeThing('mqtt')
+  supervisor.add(thing)
+  await timers.advance(0)
+  thing.events!.lost('the id is 7 now', true)
+  await timers.advance(0)
+  assert.deepEqual(states, ['mqtt opening', 'mqtt up', 'mqtt opening', 'mqtt up'])
+  assert.deepEqual([thing.opens, thing.closes], [2, 1])
+  const { errors, last_error } = supervisor.links()['mqtt']!
+  assert.deepEqual([errors, last_error], [0, undefined])
+  assert.deepEqual(
+    lines.filter(line => /WARN|ERROR/.test(line)),
+    [],
+  )
+  assert.match(lines.join(''), /INFO .*mqtt: the id is 7 now/)
+})
+
 test('an error that trying again cannot mend is retried only every few minutes', async () => {
   const { supervisor, timers, clock } = rig({ backoff: { random: () => 0.5 } })
   const thing = new FakeThing('hwmon')

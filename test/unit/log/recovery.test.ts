@@ -205,6 +205,8 @@ test('what a killed process had written and not synced is synced before the next
   const { log: again } = await openLog({ files })
   await again.committed(seq) // an acknowledgement goes out now
   assert.equal(again.cursor('main'), seq)
+  const count = again.status().records
+  assert.deepEqual([count, verify(DIR, files).records], [1, 1], 'the cursor is no record for people')
   const { log: third } = await openLog({ files: files.afterPowerCut() })
   assert.deepEqual(factsOf(third), [1])
   assert.equal(third.cursor('main'), seq)

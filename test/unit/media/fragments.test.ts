@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { type AnySchema, ConfigStore, openSchema } from '../../../src/config'
+import { type AnySchema, allowed, ConfigStore, openSchema } from '../../../src/config'
 import { defaults } from '../../../src/config/default-text'
 import { busOptions, mediaTable } from '../../../src/index'
 import { OsError } from '../../../src/lib/errors'
@@ -57,6 +57,9 @@ test('every option of every medium is a known key with a meaning, in links and f
           assert.ok(row, `${place}.${key} is not a known key`)
           assert.notEqual(row.help, '')
         }
+        // bounds and choices are those that the driver checks
+        const row = rows.get(`${place}.${option}`)
+        if (row?.help.endsWith(`(${medium})`)) assert.equal(row.allowed, allowed(schema), row.key)
       }
       // a key that several media have has no default of its own in a link
       const told = rows.get(`gateway.uplinks[].${option}`)?.default
@@ -111,6 +114,9 @@ test('a wrong option is refused with its key, and changes nothing', () => {
     )
   refused('gateway.uplinks.0.qos', 3, /gateway\.uplinks\.0\.qos must be 0 or 1 or 2, not 3/)
   refused('gateway.uplinks.0.tls', 5, /gateway\.uplinks\.0\.tls/)
+  const lora = (option: object): unknown => [{ name: 'l', medium: 'LoRa', ...option }]
+  refused('gateway.uplinks', lora({ spreading_factor: 13 }), /spreading_factor must be a whole number 6–12, not 13/)
+  refused('gateway.uplinks', lora({ bandwidth_khz: 126 }), /bandwidth_khz must be 7\.8 or 10\.4 .*, not 126/)
   refused('RESOURCES.transport_config.tcp.connect_timeout_s', 0, /0\.01–60/)
   assert.equal(readFileSync(file, 'utf8'), before)
   store.set('RESOURCES.application_config.mqtt.qos', '2')

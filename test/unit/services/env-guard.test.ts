@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -8,6 +8,7 @@ import { configuredDevices, type DeviceAccess as Look } from '../../../src/check
 import { BUILTIN_REMEDIES, remedyFor } from '../../../src/checks/remedies'
 import type { LinkStatus } from '../../../src/gateway/status'
 import { ERRORS, OsError } from '../../../src/lib/errors'
+import { realFiles } from '../../../src/lib/files'
 import { silentLogger } from '../../../src/lib/logger'
 import type { PluginHost } from '../../../src/services'
 import { EnvGuardService } from '../../../src/services/env-guard'
@@ -175,7 +176,26 @@ test('asking a plugin that does not run looks, and writes nothing', async t => {
   const dir = tempDir(t)
   const { run } = make(dir, { '/dev/ttyUSB3': { state: 'missing' } })
   assert.equal((await run('status')).open, 1)
-  assert.deepEqual(readdirSync(join(dir, 'data/env_guard')), [])
+  assert.ok(!existsSync(join(dir, 'data/env_guard')))
+})
+
+test('it starts on a disk that cannot be written, and writes when it can again', t => {
+  const dir = tempDir(t)
+  const looks: Record<string, Look> = { '/dev/ttyUSB3': { state: 'missing' } }
+  let full = true
+  const refuse = (): void => assert.ok(!full, Object.assign(new Error('read-only'), { code: 'EROFS' }))
+  const mkdir = (path: string): void => {
+    refuse()
+    realFiles.mkdir(path)
+  }
+  const { service } = make(dir, looks, { files: { ...realFiles, mkdir } })
+  service.start()
+  assert.deepEqual(brief(service.check()), ['device /dev/ttyUSB3 open'])
+  full = false
+  looks['/dev/ttyS7'] = { state: 'missing' }
+  assert.equal(service.check().length, 2)
+  service.stop()
+  assert.equal(JSON.parse(readFileSync(join(dir, 'data/env_guard/status.json'), 'utf8')).issues.length, 2)
 })
 
 test('the table of remedies may be changed in a file; a damaged one does not count', async t => {

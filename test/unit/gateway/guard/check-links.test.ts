@@ -128,6 +128,8 @@ test('a unit that is not known is refused by every type of source, with the near
   const { message, hint } = await refused([tank('one', { unit: 'Cell' })])
   assert.match(message, /gateway\.sources\.0 \(one\): registers\.0\.unit: "Cell" is not a known unit/)
   assert.match(hint, /did you mean Cel\?/)
+  // one letter is as near to any other
+  assert.match((await refused([tank('one', { unit: 'c' })])).hint, /^did you mean C\?|^units are/)
   const unit = 'furlongs!'
   for (const source of [
     { name: 's', type: 'bme280', channels: { temperature: { unit } } },
