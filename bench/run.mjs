@@ -21,6 +21,7 @@ import { benchUdp } from './udp.mjs'
 
 const require = createRequire(import.meta.url)
 const {
+  createNativeCore,
   createPureCore,
   FlashLog,
   IdAllocator,
@@ -41,12 +42,13 @@ const WINDOW_MS = 120
 
 /**
  * Heap per packet in bytes: a view for transmitFast, the fact for a decoder, two boxed numbers of this program's own call
- * for encodeInto, nothing at all for the gateway's own path (`uplink`: UplinkEncoder.encodeInto).
+ * for encodeInto and batches (and one in three values of a FULL), nothing at all for the gateway's own path (`uplink`: UplinkEncoder.encodeInto).
  */
 const HEAP_BUDGET = {
   encode: 260,
   decode: { diff: n => 700 + 200 * n, heart: n => 700 + 200 * n, full: n => 2200 + 700 * n },
   into: 40,
+  batch: { diff: () => 40, heart: () => 40, full: n => 40 + 11 * n },
   uplink: 1,
 }
 /** memory per id in use, everything a device of a server costs; a start as a multiple of parsing its file; at 100,000 ids */
@@ -56,6 +58,7 @@ const BYTES_BUDGET = { full: n => 50 + 18 * n, diff: n => 17 + Math.ceil(n / 4) 
 
 // the product's own units; Celsius to Kelvin is an offset unit, so the law does work
 const newCore = () => createPureCore({ resolver: units, units, precision: 4 })
+const newNative = () => createNativeCore({ resolver: units, units, precision: 4 })
 
 const results = {}
 const problems = []
@@ -191,6 +194,50 @@ function benchCore(how, size, rows) {
   if (wanted(heapDecode)) gate(heapDecode, heapPer(decode, part), HEAP_BUDGET.decode[how](size))
 }
 
+/** The native core: single packets, which JavaScript makes there too, and batches of 256 into memory that is used again. */
+function benchNative(how, size, rows) {
+  const key = `${how}/${size}/rscore`
+  const batchKey = `encode_batch256/${key}`
+  const heapKey = `heap_bytes_per_packet/${batchKey}`
+  if (![`encode/${key}`, batchKey, heapKey].some(wanted)) return
+  const list = how === 'heart' ? rows.map(() => rows[0]) : rows
+  const strategy = how === 'full' ? 'FULL' : 'DIFF'
+  const core = newNative()
+  let t = T0
+  const slab = Buffer.alloc(1 << 20)
+  const ends = new Int32Array(256)
+  const batches = each => {
+    for (let k = 0; k < COUNT; k += 256) {
+      for (let i = k; i < k + 256; i++) core.stage(list[i], 'bench', 'ONLINE', t++, AID, strategy)
+      core.takeInto(slab, 0, ends)
+      each?.()
+    }
+  }
+  const single = newNative()
+  if (wanted(`encode/${key}`))
+    put(
+      `encode/${key}`,
+      rate(() => {
+        for (let k = 0; k < COUNT; k++) single.transmitFast(list[k], 'bench', 'ONLINE', t++, AID, strategy)
+      }, COUNT),
+    )
+  if (wanted(batchKey)) mark(batchKey, rate(batches, COUNT), `2 × encode/${how}/${size}/pycore`)
+  if (wanted(heapKey))
+    gate(
+      heapKey,
+      heapPer(() => {
+        for (let k = 0; k < 16; k++) batches()
+      }, 16 * COUNT),
+      HEAP_BUDGET.batch[how](size),
+    )
+  const first = core.transmitFast(list[COUNT - 1], 'bench', 'ONLINE', t++, AID, 'FULL')
+  const packets = []
+  batches(() => {
+    for (let k = 0; k < 256; k++) packets.push(Buffer.from(slab.subarray(k === 0 ? 0 : ends[k - 1], ends[k])))
+  })
+  check(batchKey, [first, ...packets], [list[COUNT - 1], ...list])
+}
+
 /** The gateway's own path: facts out of the log into memory that is used again. */
 function benchUplink(size, rows) {
   const key = `uplink/diff/${size}/pycore`
@@ -265,6 +312,7 @@ function gateLeast(key, value, least) {
 }
 /** A rate, and the one it is hoped for on the machine of the design. */
 function mark(key, value, hoped) {
+  if (!wanted(key)) return
   put(key, value)
   notes.set(key, `mark ${hoped}`)
 }
@@ -308,6 +356,7 @@ for (const size of SIZES) {
   const rows = readings(size)
   benchProbe(size, rows)
   for (const how of ['diff', 'full', 'heart']) benchCore(how, size, rows)
+  for (const how of ['diff', 'full', 'heart']) benchNative(how, size, rows)
   benchUplink(size, rows)
   await benchPeers(size, rows)
 }

@@ -5,7 +5,7 @@ const RATE = '/s'
 const PARTS = [
   [
     'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
-    /^(probe|encode|encode_into|decode|uplink|peer)\//,
+    /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer)\//,
   ],
   ['Bytes and heap of a packet', /^(bytes_per_|peer_bytes|heap_bytes)/],
   ['ID allocator, 100 000 ids in use', /^allocator\//],
@@ -40,6 +40,7 @@ function unit(key) {
 function against(key) {
   const [what, how, third, size] = key.split('/')
   if (what === 'encode' || what === 'encode_into' || what === 'uplink') return `probe/${how}/${third}`
+  if (what === 'encode_batch256') return `encode/${how}/${third}/pycore`
   if (what === 'decode') return `encode/${how}/${third}/pycore`
   if (what === 'peer') return `${third}/diff/${size}/pycore`
   if (what === 'peer_bytes') return `bytes_per_packet/diff/${third}`

@@ -20,6 +20,7 @@ export function checkLibrary(
   engine: Class<Engine>,
   fusion: Class<Fusion>,
   transporters: Class<object>,
+  cores: Class<object>,
 ): void {
   checkMethods(node, 'Node', {
     ensureId: ['serverIp text', 'serverPort port', 'deviceMeta object?', 'timeout seconds?'],
@@ -27,6 +28,7 @@ export function checkLibrary(
     transmit: ['sensors list', 'deviceId text?', 'deviceStatus text?', 'options object?'],
     transmitFast: ['sensors list?', 'deviceId text?', 'deviceStatus text?', 'options object?'],
     transmitBatch: ['batchItems list?', 'common object?'],
+    enqueue: ['reading item'],
     dispatch: ['packet packet', 'medium text?'],
     dispatchWithReply: ['packet bytes', 'serverIp text?', 'serverPort port?', 'timeout seconds?'],
     receive: ['rawBytes bytes'],
@@ -42,6 +44,15 @@ export function checkLibrary(
     runEngine: ['rawInputStr packet', 'strategy text?'],
     decompress: ['rawBytes bytes', 'key bytes?'],
     relay: ['packet bytes', 'key bytes?'],
+  })
+  checkMethods(cores, 'CoreManager', {
+    setConfig: ['config object'],
+    setConfigPath: ['configPath text'],
+    setActiveCore: ['name text'],
+    loadCore: ['name text?'],
+    listSymbols: ['name text?'],
+    getSymbol: ['symbolName text', 'name text?'],
+    createNode: ['configPath text?', 'name text?'],
   })
   checkMethods(transporters, 'TransporterManager', {
     enabled: ['info medium'],

@@ -1,5 +1,6 @@
 // Parts that the gateway uses on its hot paths, as the library exports them: the same, with a look at the arguments first. Methods
 // that run for each packet (encode, receive, keys) have none, there too.
+import { createNativeCore as createNative } from './cores'
 import {
   collectAllSections as collect,
   registerDisplayProvider as register,
@@ -102,6 +103,13 @@ export function createPureCore(options: PureCoreOptions): ReturnType<typeof crea
   checkArgument('createPureCore', 'options object', options)
   checkNames('createPureCore', options, CORE)
   return create(options)
+}
+
+/** The native core, null where there is no WebAssembly; the packets are the same. */
+export function createNativeCore(options: PureCoreOptions): ReturnType<typeof createNative> {
+  checkArgument('createNativeCore', 'options object', options)
+  checkNames('createNativeCore', options, CORE)
+  return createNative(options)
 }
 
 export class SecureClient extends BareClient {

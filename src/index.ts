@@ -9,6 +9,7 @@ import { iwipOptions, uipOptions } from '../drivers/slip/slip-options'
 import { uartOptions } from '../drivers/uart/uart-options'
 import { checkLibrary } from './arguments'
 import type { Fragment } from './config'
+import { BareCoreManager, CORE_NAMES, coreProblem, createCore } from './cores'
 import { DisplayProvider, getDisplayRegistry, providerOf } from './display'
 import { badArgument, checkArgument, checkNames, namesOf } from './lib/checked'
 import type { SourceDriver } from './links/contracts'
@@ -17,10 +18,15 @@ import { FlashLog } from './log'
 import { type MediaOptions, mediaFragments } from './media/fragments'
 import { NodeBase, type NodeOptions, type NodeParts } from './node/node'
 import { TransporterManager as BareTransporters, type TransporterManagerOptions } from './node/transporters'
+import type { CoreSettings } from './node/types'
 import { Engine as BareEngine, type EngineOptions } from './pipeline/compress'
+import type { Core } from './pipeline/core'
 import { Fusion as BareFusion, type FusionOptions } from './pipeline/fuse'
-import { createPureCore } from './pipeline/pycore'
+import type { PureCoreOptions } from './pipeline/pycore'
+import { Standardizer } from './pipeline/standardize'
 import type { UnitResolver, WireUnits } from './pipeline/wireunit'
+import { HandshakeManager } from './protocol/handshake/manager'
+import { IdAllocator } from './protocol/ids/allocator'
 import {
   BUILTIN_NAMES,
   type DisplayAccess,
@@ -194,25 +200,29 @@ const parts = (): NodeParts => ({
   registry: new Registry({ media: mediaTable }),
   request: async (host, port, packet, timeoutMs, accept, onFailure) =>
     (await import('./media/udp')).request(host, port, packet, timeoutMs, accept, { onFailure }),
-  createCore: ({ store, clock }) => {
-    const { engine_settings: engine, payload_switches } = store.config
-    const attribute = engine.unit_dialect === 'attribute'
-    return createPureCore({
-      resolver: attribute ? attributeUnits : ucumUnits,
-      units: ucumUnits,
-      unitDialect: engine.unit_dialect,
-      sensorIds: !attribute || payload_switches.SensorId,
-      clock,
-      precision: engine.precision,
-      registryDir: null,
-      policy: {
-        diffBase: engine.diff_base,
-        fullEvery: engine.diff_base === 'last' ? 0 : engine.full_every,
-        fullIntervalMs: engine.diff_base === 'last' ? 0 : engine.full_interval_seconds * 1000,
-      },
-    })
-  },
+  createCore: settings => coreFor(settings, settings.store.config.engine_settings.core_backend),
 })
+
+/** A core as the configuration of a node wants it. */
+function coreFor({ store, clock, logger }: CoreSettings, name: string): Core {
+  const { engine_settings: engine, payload_switches } = store.config
+  const attribute = engine.unit_dialect === 'attribute'
+  const options: PureCoreOptions = {
+    resolver: attribute ? attributeUnits : ucumUnits,
+    units: ucumUnits,
+    unitDialect: engine.unit_dialect,
+    sensorIds: !attribute || payload_switches.SensorId,
+    clock,
+    precision: engine.precision,
+    registryDir: null,
+    policy: {
+      diffBase: engine.diff_base,
+      fullEvery: engine.diff_base === 'last' ? 0 : engine.full_every,
+      fullIntervalMs: engine.diff_base === 'last' ? 0 : engine.full_interval_seconds * 1000,
+    },
+  }
+  return createCore(name, options, problem => (logger ? logger.warn(problem) : process.emitWarning(problem)))
+}
 
 const NODE = namesOf<NodeOptions>()(
   'registry request createCore fragments services database config clock logger log idAllocator secureStorePath',
@@ -227,6 +237,44 @@ export class Node extends NodeBase {
     super(configPath, parts(), options)
     // sections that are rendered without a node show this one
     getDisplayRegistry().defaultNode = this
+  }
+}
+
+/** What the core manager gives of a core: the library's classes, nodes on that core, and the core itself. */
+const packageOf = (name: string): Record<string, unknown> & { readonly name: string } => ({
+  name,
+  Node: class extends Node {
+    constructor(configPath: string | null = null, options: NodeOptions = {}) {
+      super(configPath, { createCore: settings => coreFor(settings, name), ...options })
+    }
+  },
+  createCore: (options: Partial<PureCoreOptions> = {}): Core =>
+    createCore(name, { resolver: ucumUnits, units: ucumUnits, registryDir: null, ...options }, problem =>
+      process.emitWarning(problem),
+    ),
+  ...{
+    DatabaseManager,
+    Engine,
+    Fusion,
+    HandshakeManager,
+    IdAllocator,
+    ServiceManager,
+    Standardizer,
+    TransporterManager,
+  },
+})
+
+/** The core manager (specification, "Core manager"). Throws NOT_FOUND for a core that is not in this build. */
+export class CoreManager extends BareCoreManager<Node> {
+  constructor(basePackage = 'os-node.cores', defaultCore = 'pycore') {
+    checkArgument('new CoreManager', 'basePackage text', basePackage)
+    checkArgument('new CoreManager', 'defaultCore text', defaultCore)
+    super(basePackage, defaultCore, {
+      cores: Object.fromEntries(CORE_NAMES.map(name => [name, () => packageOf(name)])),
+      problem: coreProblem,
+      node: (configPath, name) =>
+        new Node(configPath, name === null ? {} : { createCore: settings => coreFor(settings, name) }),
+    })
   }
 }
 
@@ -249,14 +297,14 @@ export {
   type SectionData,
 } from './display'
 
-checkLibrary(Node, BareEngine, BareFusion, BareTransporters)
+checkLibrary(Node, BareEngine, BareFusion, BareTransporters, BareCoreManager)
 
 export * from './checked-exports'
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
 export { FlashLog, type FlashLogOptions, LogFiles, type LogRecord, type LogSource } from './log'
 export type { NodeOptions } from './node/node'
-export type { BatchItem, TransmitOptions, TransmitResult } from './node/types'
+export type { BatchItem, BatchMetrics, DispatchPath, TransmitOptions, TransmitResult } from './node/types'
 export { UNASSIGNED_ID } from './node/types'
 export type { Core, RejectedRow, Strategy } from './pipeline/core'
 export type { Fact, FactDict, Reading, SensorFact } from './pipeline/fact'

@@ -6,7 +6,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   start: 'os-node run, or sudo systemctl start os-node',
   stop: 'Ctrl-C where it runs, or sudo systemctl stop os-node',
   'native-check': 'os-node deps doctor loads every native part, os-node deps repair replaces a damaged one',
-  'rscore-check': 'os-node core lists the cores of this build; rscore is not among them',
+  'rscore-check': 'os-node core says whether rscore is available, os-node doctor why not',
   test: 'os-node plugin-test',
   logs: 'journalctl -u os-node; os-node log export prints the facts',
   'run --once': 'os-node transmit sends once; os-node ensure-id gets an id',

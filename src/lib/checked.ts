@@ -15,6 +15,7 @@ const KINDS: Readonly<Record<string, readonly [what: string, holds: (value: unkn
   packet: ['a Uint8Array or a text', value => typeof value === 'string' || value instanceof Uint8Array],
   list: ['a list', Array.isArray],
   object: ['an object', isObject],
+  item: ['a list or an object', value => Array.isArray(value) || isObject(value)],
   function: ['a function', value => typeof value === 'function'],
   boolean: ['true or false', value => typeof value === 'boolean'],
   number: ['a number', value => typeof value === 'number' && !Number.isNaN(value)],

@@ -9,7 +9,7 @@ import type { Fragment } from '../config'
 import { ConfigStore } from '../config/config-store'
 import { ensureDeviceId } from '../config/device'
 import { type Clock, systemClock } from '../lib/clock'
-import { asOsError, OsError } from '../lib/errors'
+import { asOsError, type OsError } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import { systemTimers } from '../lib/timers'
 import type { Registry } from '../links/registry'
@@ -24,6 +24,7 @@ import { IdAllocator } from '../protocol/ids/allocator'
 import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
 import { readable } from '../protocol/secure/readable'
 import type { DatabaseManager } from '../storage'
+import { NodeBatches, senderId } from './batches'
 import { Dispatcher, type Retry } from './dispatch'
 import { NodeReceiver } from './receive'
 import { NodeRequests } from './requests'
@@ -32,14 +33,15 @@ import { EmptyServiceManager, type ServiceManager } from './services'
 import { NodeTime } from './time'
 import { NodeTransmitter } from './transmitter'
 import { serverOf, type Transporter, TransporterManager } from './transporters'
-import {
-  type BatchItem,
-  type CoreSettings,
-  type NodeLog,
-  type TransmitOptions,
-  type TransmitResult,
-  type UdpRequest,
-  UNASSIGNED_ID,
+import type {
+  BatchItem,
+  BatchMetrics,
+  CoreSettings,
+  DispatchPath,
+  NodeLog,
+  TransmitOptions,
+  TransmitResult,
+  UdpRequest,
 } from './types'
 
 export interface NodeParts {
@@ -89,8 +91,10 @@ export class NodeBase {
   readonly #requests: NodeRequests
   readonly #dispatcher: Dispatcher
   readonly #transmitter: NodeTransmitter
+  readonly #batches: NodeBatches
   readonly #ownsAllocator: boolean
   readonly #unlisten: () => void
+  #dispatchPath: DispatchPath = 'none'
 
   constructor(configPath: string | null, parts: NodeParts, options: NodeOptions = {}) {
     this.#clock = options.clock ?? systemClock
@@ -107,7 +111,11 @@ export class NodeBase {
       clock: this.#clock,
       settings: { precision, unit_dialect, payload_switches },
     })
-    this.#core = (options.createCore ?? parts.createCore)({ store: this.store, clock: this.#clock })
+    this.#core = (options.createCore ?? parts.createCore)({
+      store: this.store,
+      clock: this.#clock,
+      logger: options.logger ?? null,
+    })
     this.#ownsAllocator = options.idAllocator === undefined
     this.idAllocator =
       options.idAllocator === undefined
@@ -165,6 +173,11 @@ export class NodeBase {
       ...{ core: this.#core, standardizer: this.standardizer, security: this.security, protocol: this.protocol, time },
       log: options.log,
     })
+    this.#batches = new NodeBatches(this.store.config.engine_settings, this.#core.name === 'rscore', {
+      ...{ transmitter: this.#transmitter, clock: this.#clock, timers: systemTimers },
+      device: () => this.deviceId,
+      sender: device => senderId(this.assignedId, device),
+    })
     this.#requests = new NodeRequests(this.store, options.request ?? parts.request, this.protocol, {
       role,
       outgoing: (packet, server) => this.security.outgoing(packet, this.assignedId, server),
@@ -213,6 +226,9 @@ export class NodeBase {
   get fusion(): Fusion {
     return this.#core.fusion
   }
+  get coreName(): Core['name'] {
+    return this.#core.name
+  }
   /** rows the last transmit left out, and why (D3) */
   get lastRejected(): readonly RejectedRow[] {
     return this.#transmitter.lastRejected
@@ -250,15 +266,12 @@ export class NodeBase {
     return this.dbManager
   }
 
-  /** Every enabled medium with a driver, by the specification's spelling (X32). */
+  /** Every enabled medium with a driver (X32). */
   get activeTransporters(): Record<string, Transporter> {
     return this.transporterManager.active()
   }
 
-  /**
-   * Standardize, compress, fuse (specification, "transmit"). Throws NO_ASSIGNED_ID, ALL_READINGS_REFUSED, BAD_ID, BAD_TIME,
-   * SECURE_REQUIRED.
-   */
+  /** Standardize, compress, fuse. Throws NO_ASSIGNED_ID, ALL_READINGS_REFUSED, BAD_ID, BAD_TIME, SECURE_REQUIRED. */
   transmit(
     sensors: readonly Reading[],
     deviceId: string | null = null,
@@ -266,16 +279,10 @@ export class NodeBase {
     options: TransmitOptions = NOW,
   ): TransmitResult {
     const device = deviceId ?? this.deviceId
-    const aid = this.assignedId
-    if (!Number.isInteger(aid) || aid <= 0 || aid >= UNASSIGNED_ID)
-      throw new OsError(
-        'NO_ASSIGNED_ID',
-        `[transmit] Device '${device}' has no assigned physical ID. Call ensure_id() first.`,
-      )
-    return this.#transmitter.transmit(sensors, device, deviceStatus, options, aid)
+    return this.#transmitter.transmit(sensors, device, deviceStatus, options, senderId(this.assignedId, device))
   }
 
-  /** The same as transmit on this core. */
+  /** The same as transmit. */
   transmitFast(
     sensors: readonly Reading[] = [],
     deviceId: string | null = null,
@@ -290,16 +297,22 @@ export class NodeBase {
     batchItems: readonly (BatchItem | readonly Reading[])[] | null,
     common: Partial<BatchItem> = {},
   ): TransmitResult[] {
-    return (batchItems ?? []).map(item => {
-      const own = Array.isArray(item) ? { sensors: item as readonly Reading[] } : (item as BatchItem)
-      const { sensors, device_id, device_status, ...options } = { ...common, ...own }
-      return this.transmitFast(sensors, device_id ?? null, device_status ?? 'ONLINE', options)
-    })
+    return this.#batches.transmit(batchItems ?? [], common)
   }
 
-  /** null on this core: it has no batch queue (D12). */
-  getLastBatchMetrics(): { count: number; stage_timing_ms: Record<string, number> } | null {
-    return null
+  /** One reading, a list of them or an item as in transmitBatch → what transmitFast returns, after a batch (batches.ts). */
+  async enqueue(reading: BatchItem | Reading | readonly Reading[]): Promise<TransmitResult> {
+    return this.#batches.enqueue(reading)
+  }
+
+  /** Of the last batch; null when there was none, as always on the pure core (D12). */
+  getLastBatchMetrics(): BatchMetrics | null {
+    return this.#batches.metrics
+  }
+
+  /** `driver`: dispatch gave its last packet to the driver of a medium; else `none`. */
+  getLastDispatchPath(): DispatchPath {
+    return this.#dispatchPath
   }
 
   /**
@@ -318,6 +331,7 @@ export class NodeBase {
     } catch (refused) {
       error = asOsError(refused)
     }
+    this.#dispatchPath = error ? 'none' : 'driver'
     if (!error) return true
     this.#requests.lastError = error
     if (error.code === 'NO_DRIVER') this.#logger.error(error.message)
@@ -379,6 +393,7 @@ export class NodeBase {
   /** Closes the media that dispatch opened and keeps the templates. */
   async close(): Promise<void> {
     this.#unlisten()
+    this.#batches.flush()
     this.#dispatcher.close()
     await this.transporterManager.close()
     await this.dbManager?.close()

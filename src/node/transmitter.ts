@@ -6,7 +6,7 @@ import type { Standardizer } from '../pipeline/standardize'
 import type { HandshakeManager } from '../protocol/handshake/manager'
 import type { NodeSecurity } from './secure'
 import type { NodeTime } from './time'
-import type { NodeLog, TransmitOptions, TransmitResult } from './types'
+import type { BatchCall, NodeLog, TransmitOptions, TransmitResult } from './types'
 
 interface TransmitterParts {
   readonly core: Core
@@ -16,6 +16,17 @@ interface TransmitterParts {
   readonly time: NodeTime
   readonly log: NodeLog | undefined
 }
+
+/** A packet that was staged; those with free parts are finished already. */
+export interface Staged {
+  readonly packet: Buffer | null
+  readonly aid: number
+  readonly tMs: number
+  readonly strategy: TransmitResult[2]
+}
+
+const hasExtras = ({ geohash, url, msg }: TransmitOptions): boolean =>
+  geohash !== undefined || url !== undefined || msg !== undefined
 
 export class NodeTransmitter {
   readonly #parts: TransmitterParts
@@ -31,6 +42,11 @@ export class NodeTransmitter {
     return this.#rejected ?? this.#parts.core.lastRejected
   }
 
+  /** The time on the wire of a packet that is made now. Throws BAD_TIME. */
+  timeOf(options: TransmitOptions, aid: number): number {
+    return this.#parts.time.onWire(options, this.#parts.security.client.sessions.hasSecureDict(aid))
+  }
+
   /** Throws ALL_READINGS_REFUSED, BAD_ID, BAD_TIME, SECURE_REQUIRED. */
   transmit(
     sensors: readonly Reading[],
@@ -39,21 +55,60 @@ export class NodeTransmitter {
     options: TransmitOptions,
     aid: number,
   ): TransmitResult {
-    const { core, log, protocol, security, time } = this.#parts
+    const { core, security } = this.#parts
     security.check(aid, sensors.length)
-    const tMs = time.onWire(options, security.client.sessions.hasSecureDict(aid))
-    const full = protocol.getStrategy(aid, this.#fullSent.has(aid)) === 'FULL_PACKET'
-    const extras = options.geohash !== undefined || options.url !== undefined || options.msg !== undefined
+    const tMs = this.timeOf(options, aid)
+    const full = this.#isFull(aid)
+    const extras = hasExtras(options)
     const packet = extras
       ? this.#withExtras(sensors, device, status, tMs, aid, full, options)
       : core.transmitFast(sensors, device, status, tMs, aid, full ? 'FULL' : 'DIFF')
     if (!extras) this.#rejected = null
     security.packetMade(packet, aid, tMs)
+    return [packet, aid, this.#made(packet[0]!, { sensors, device, status, options, aid, tMs })]
+  }
+
+  /** The packet of a batch: it counts as made now, settle() gives it. Throws what transmit throws. */
+  stage(call: BatchCall): Staged {
+    const { core, security } = this.#parts
+    const { sensors, device, status, options, aid, tMs } = call
+    security.check(aid, sensors.length)
+    const full = this.#isFull(aid)
+    const packet = hasExtras(options) ? this.#withExtras(sensors, device, status, tMs, aid, full, options) : null
+    const cmd = packet ? packet[0]! : core.stage(sensors, device, status, tMs, aid, full ? 'FULL' : 'DIFF')
+    if (!packet) this.#rejected = null
+    return { packet, aid, tMs, strategy: this.#made(cmd, call) }
+  }
+
+  /** The packets of everything staged since the last time; `staged` in that order. */
+  settle(staged: readonly Staged[]): TransmitResult[] {
+    const { core, security } = this.#parts
+    const made = core.take()
+    let next = 0
+    return staged.map(({ packet: own, aid, tMs, strategy }) => {
+      const packet = own ?? made[next++]!
+      security.packetMade(packet, aid, tMs)
+      return [packet, aid, strategy]
+    })
+  }
+
+  /** Forgets packets that were not taken. */
+  dropStaged(): void {
+    if (this.#parts.core.staged > 0) this.#parts.core.take()
+  }
+
+  #isFull(aid: number): boolean {
+    return this.#parts.protocol.getStrategy(aid, this.#fullSent.has(aid)) === 'FULL_PACKET'
+  }
+
+  /** Books a packet by its command byte. */
+  #made(cmd: number, { sensors, device, status, options, aid, tMs }: BatchCall): TransmitResult[2] {
+    const { log, protocol } = this.#parts
     protocol.commitSuccess(aid)
-    const name = strategyName(packet[0]!)
+    const name = strategyName(cmd)
     if (name === 'FULL_PACKET') this.#fullSent.add(aid)
     if (log) log.appendFact(this.#fact(sensors, device, status, tMs, aid, options), { medium: 'local' })
-    return [packet, aid, name]
+    return name
   }
 
   #fact(

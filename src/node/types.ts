@@ -2,6 +2,7 @@
 import type { ConfigStore } from '../config'
 import type { Clock } from '../lib/clock'
 import type { OsError } from '../lib/errors'
+import type { Logger } from '../lib/logger'
 import type { FlashLog } from '../log'
 import type { Reading } from '../pipeline/fact'
 
@@ -31,6 +32,16 @@ export interface BatchItem extends TransmitOptions {
   device_status?: string
 }
 
+/** One call of transmit; `tMs` is its time on the wire. */
+export interface BatchCall {
+  readonly sensors: readonly Reading[]
+  readonly device: string
+  readonly status: string
+  readonly options: TransmitOptions
+  readonly aid: number
+  readonly tMs: number
+}
+
 /** One request and its reply over UDP, handed in by main: node is on the same floor as the media. */
 export type UdpRequest = (
   host: string,
@@ -44,7 +55,20 @@ export type UdpRequest = (
 /** Where a node writes what it transmits. */
 export type NodeLog = Pick<FlashLog, 'appendFact'>
 
+/** The specification's values; `ffi`, a send past the drivers, does not happen here. */
+export type DispatchPath = 'ffi' | 'driver' | 'none'
+
+/** Of the last batch of a node on the native core. */
+export interface BatchMetrics {
+  /** packets in it */
+  readonly count: number
+  /** `plan`: what changed, in which unit; `encode`: the bytes */
+  readonly stage_timing_ms: Record<string, number>
+}
+
 export interface CoreSettings {
   store: ConfigStore
   clock: Clock
+  /** hears that the configured core cannot run here; null: the process warns */
+  logger: Logger | null
 }

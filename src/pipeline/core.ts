@@ -1,5 +1,5 @@
-// What the two cores have in common, and what they are given. A core turns readings into finished packets and packets
-// into facts; pycore is our TypeScript, rscore the WebAssembly one. Both give identical bytes for every input (D12).
+// What the two cores have in common. A core turns readings into finished packets; pycore is our TypeScript, with rscore the bytes
+// of a batch are made by WebAssembly. Both give identical bytes for every input (D12).
 import type { Engine } from './compress'
 import type { Reading } from './fact'
 import type { Fusion } from './fuse'
@@ -49,4 +49,22 @@ export interface Core {
     aid: number,
     strategy: Strategy,
   ): number
+  /**
+   * The packet as transmitFast makes it, in two steps: it counts as made now, its bytes come with take(). Returns its command
+   * byte. Throws as transmitFast does, and then nothing was put in.
+   */
+  stage(
+    readings: readonly Reading[],
+    deviceId: string,
+    state: string,
+    tMs: number,
+    aid: number,
+    strategy: Strategy,
+  ): number
+  /** packets staged and not taken */
+  readonly staged: number
+  /** All staged packets in order; none is overwritten while it is reachable. */
+  take(): Buffer[]
+  /** The same one after another into memory the caller owns; returns the end, `ends` gets the end of each. Throws PACKET_TOO_LARGE. */
+  takeInto(out: Uint8Array, at: number, ends: Float64Array | Int32Array): number
 }

@@ -16,7 +16,19 @@ import { DECODED_DECIMALS, resolveUnit, type UnitResolver, type WireChoice, type
 
 /** canonical text of a number in a slot: at most a sign and 11 digits */
 const VALUE_MAX = 12
+/** of a sensor: value × FACTOR + OFFSET is canonical; LOW ≤ magnitude < HIGH keeps the grid, which has PER_UNIT; × RATIO is the wire unit */
+const FACTOR = 0
+const OFFSET = 1
+const LOW = 2
+const HIGH = 3
+const PER_UNIT = 4
+const RATIO = 5
+const PARAMS = 6
 const utf8 = (text: string): Buffer => Buffer.from(text, 'utf8')
+const BAR = utf8('|')
+const COLON = utf8(':')
+/** cells of a text with its length */
+const textCells = (bytes: number): number => (bytes + 11) >> 3
 
 /** load(): every row is in, a row belongs to another plan, or a row must be refused */
 export const LOADED = 0
@@ -42,6 +54,11 @@ export class PacketPlan {
   readonly times = new Float64Array(2)
   /** bytes of the largest frame with the present metas */
   maxSize = 0
+  /** cells of eight bytes the native core needs for it at most */
+  maxCells = 0
+  /** a text of a sensor is too long for a DIFF */
+  longMeta = false
+  readonly aidWord: number
   /** the last row load() refused */
   refusedRow = -1
   readonly #pow: number
@@ -49,23 +66,16 @@ export class PacketPlan {
   readonly #rounded: boolean
   /** more decimals than decoders keep: they round to 8 of the unit they read */
   readonly #overFine: boolean
-  readonly #aidWord: number
   readonly #ids: readonly string[]
   readonly #statuses: string[]
   readonly #units: unknown[]
   readonly #failed: Uint8Array
   readonly #pickers: (WirePicker | null)[]
-  readonly #factor: Float64Array
-  readonly #offset: Float64Array
-  /** of the grid a value is rounded to, which its magnitude alone decides */
-  readonly #perUnit: Float64Array
-  /** steps of the wire unit in one of that grid */
-  readonly #ratio: Float64Array
+  /** for each sensor six numbers side by side (FACTOR to RATIO), so that the hot loop follows one array */
+  readonly #p: Float64Array
   /** the wire unit of each sensor: it stays while it can hold the grid (X35) */
   readonly #wire: (WireChoice | null)[]
-  readonly #low: Float64Array
-  readonly #high: Float64Array
-  #longMeta = false
+  #pieces: Uint8Array[] | null = null
   #headerTid = -1
   readonly #headerCrc = new Uint16Array(2)
   readonly #fixedSize: number
@@ -82,7 +92,7 @@ export class PacketPlan {
     const n = ids.length
     this.count = n
     this.#ids = ids
-    this.#aidWord = aid | 0
+    this.aidWord = aid | 0
     this.#pow = POW10[engine.precision]!
     this.#rounded = engine.unitDialect === 'attribute'
     this.#overFine = engine.precision > DECODED_DECIMALS
@@ -99,13 +109,9 @@ export class PacketPlan {
     this.#units = new Array<unknown>(n).fill(undefined)
     this.#failed = new Uint8Array(n)
     this.#pickers = new Array<WirePicker | null>(n).fill(null)
-    this.#factor = new Float64Array(n)
-    this.#offset = new Float64Array(n)
-    this.#perUnit = new Float64Array(n)
-    this.#ratio = new Float64Array(n).fill(1)
+    this.#p = new Float64Array(PARAMS * n)
+    for (let i = 0; i < n; i++) this.#p[PARAMS * i + LOW] = Number.POSITIVE_INFINITY
     this.#wire = new Array<WireChoice | null>(n).fill(null)
-    this.#low = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
-    this.#high = new Float64Array(n)
     this.#fixedSize =
       HEADER_SIZE +
       this.head.length +
@@ -119,26 +125,24 @@ export class PacketPlan {
   /** Readings → numbers. A row whose status or unit changed is bound anew. */
   load(rows: readonly Reading[]): Load {
     const pow = this.#pow
-    const rounded = this.#rounded
-    for (let i = 0; i < rows.length; i++) {
+    const p = this.#p
+    const ids = this.#ids
+    const units = this.#units
+    const statuses = this.#statuses
+    const plain = !this.#rounded && !this.#overFine
+    const numbers = this.numbers
+    for (let i = 0, k = 0; i < rows.length; i++, k += PARAMS) {
       const row = rows[i]!
-      if (row?.length !== 4 || row[0] !== this.#ids[i]) return OTHER
+      if (row?.length !== 4 || row[0] !== ids[i]) return OTHER
       const value = row[2]
-      if (
-        (row[3] !== this.#units[i] || row[1] !== this.#statuses[i] || this.#failed[i] === 1) &&
-        !this.#bindReading(i, row)
-      )
-        return this.#refuse(i)
+      if ((row[3] !== units[i] || row[1] !== statuses[i]) && !this.#bindReading(i, row)) return this.#refuse(i)
       if (typeof value !== 'number') return this.#refuse(i)
-      const x = value * this.#factor[i]! + this.#offset[i]!
+      const x = value * p[k + FACTOR]! + p[k + OFFSET]!
       const size = x < 0 ? -x : x
-      if (!(size >= this.#low[i]! && size < this.#high[i]!) && !this.#choose(i, x)) return this.#refuse(i)
-      if (rounded) {
-        this.numbers[i] = standardNumber(x, this.engine.precision)
-        continue
-      }
-      const r = roundHalfEven(x * this.#perUnit[i]! * pow)
-      this.numbers[i] = (this.#overFine ? this.#decoded(i, r) : r) * this.#ratio[i]!
+      if (!(size >= p[k + LOW]! && size < p[k + HIGH]!) && !this.#choose(i, x)) return this.#refuse(i)
+      if (plain) numbers[i] = roundHalfEven(x * p[k + PER_UNIT]! * pow) * p[k + RATIO]!
+      else if (this.#rounded) numbers[i] = standardNumber(x, this.engine.precision)
+      else numbers[i] = this.#decoded(i, roundHalfEven(x * p[k + PER_UNIT]! * pow)) * p[k + RATIO]!
     }
     return LOADED
   }
@@ -146,7 +150,9 @@ export class PacketPlan {
   /** The same for the sensors of a fact: canonical units, null = failed, which is state `E` and value text `00` (X34). */
   loadFact(sensors: readonly SensorFact[]): Load {
     const pow = this.#pow
-    for (let i = 0; i < sensors.length; i++) {
+    const p = this.#p
+    const numbers = this.numbers
+    for (let i = 0, k = 0; i < sensors.length; i++, k += PARAMS) {
       const sensor = sensors[i]!
       if (sensor.id !== this.#ids[i]) return OTHER
       const value = sensor.value
@@ -156,13 +162,13 @@ export class PacketPlan {
         this.#bind(i, sensor.status, sensor.unit, sensor.unit, 1, 0, failed)
       }
       if (value === null) {
-        this.numbers[i] = NO_VALUE
+        numbers[i] = NO_VALUE
         continue
       }
       const size = value < 0 ? -value : value
-      if (!(size >= this.#low[i]! && size < this.#high[i]!) && !this.#choose(i, value)) return this.#refuse(i)
-      const r = roundHalfEven(value * this.#perUnit[i]! * pow)
-      this.numbers[i] = (this.#overFine ? this.#decoded(i, r) : r) * this.#ratio[i]!
+      if (!(size >= p[k + LOW]! && size < p[k + HIGH]!) && !this.#choose(i, value)) return this.#refuse(i)
+      const r = roundHalfEven(value * p[k + PER_UNIT]! * pow)
+      numbers[i] = (this.#overFine ? this.#decoded(i, r) : r) * p[k + RATIO]!
     }
     return LOADED
   }
@@ -191,9 +197,10 @@ export class PacketPlan {
     this.#statuses[i] = status
     this.#units[i] = unit
     this.#failed[i] = failed
-    this.#factor[i] = factor
-    this.#offset[i] = offset
-    this.#low[i] = Number.POSITIVE_INFINITY
+    const k = PARAMS * i
+    this.#p[k + FACTOR] = factor
+    this.#p[k + OFFSET] = offset
+    this.#p[k + LOW] = Number.POSITIVE_INFINITY
     const token = this.engine.encodeUnitToken(canonical)
     if (this.engine.unitDialect === 'ucum') {
       if (this.#pickers[i]?.unit !== canonical) this.#wire[i] = null
@@ -221,16 +228,17 @@ export class PacketPlan {
 
   #take(i: number, wire: WireChoice, grid = wire, ratio = 1, high = grid.high): void {
     this.#wire[i] = wire
-    this.#perUnit[i] = grid.perUnit
-    this.#ratio[i] = ratio
-    this.#low[i] = grid.low
-    this.#high[i] = high
+    const k = PARAMS * i
+    this.#p[k + PER_UNIT] = grid.perUnit
+    this.#p[k + RATIO] = ratio
+    this.#p[k + LOW] = grid.low
+    this.#p[k + HIGH] = high
     this.#setMeta(i, this.#metaOf(i, wire))
   }
 
   /** What a decoder would read on the grid, where the wire unit is finer: it must read the same there. */
   #decoded(i: number, r: number): number {
-    if (this.#ratio[i] === 1) return r
+    if (this.#p[PARAMS * i + RATIO] === 1) return r
     return (
       Math.round(unscale(r, this.engine.precision) * POW10[DECODED_DECIMALS]!) * (this.#pow / POW10[DECODED_DECIMALS]!)
     )
@@ -249,13 +257,26 @@ export class PacketPlan {
 
   #measure(): void {
     let metas = 0
-    this.#longMeta = false
-    for (const bytes of this.metaBytes) {
-      metas += bytes.length
-      if (bytes.length > 255) this.#longMeta = true
+    this.longMeta = false
+    this.#pieces = null
+    this.maxCells = 2 + textCells(this.head.length) + textCells(this.tail.length + 1) + ((this.count + 15) >> 4)
+    for (let i = 0; i < this.count; i++) {
+      const { length } = this.metaBytes[i]!
+      metas += length
+      if (length > 255) this.longMeta = true
+      this.maxCells += textCells(this.idBytes[i]!.length + length + 2) + 1
     }
     // a DIFF has a mask and a length byte per slot instead of the separators
     this.maxSize = this.#fixedSize + metas + this.maskBytes
+  }
+
+  /** The text of a FULL behind its time, cut where the numbers stand. */
+  pieces(): readonly Uint8Array[] {
+    this.#pieces ??= [
+      ...this.idBytes.map((id, i) => Buffer.concat([BAR, id, this.metaBytes[i]!, COLON])),
+      Buffer.concat([BAR, this.tail]),
+    ]
+    return this.#pieces
   }
 
   /**
@@ -267,7 +288,7 @@ export class PacketPlan {
     const times = this.times
     const high = tsHigh(times[TS]!)
     const low = times[TS]! | 0
-    const isFull = full || this.#longMeta || template.fullDue(policy, times)
+    const isFull = full || this.longMeta || template.fullDue(policy, times)
     const base = template.base(policy, times)
     const ordinal = template.ordinal + 1
     const start = at + HEADER_SIZE
@@ -281,7 +302,7 @@ export class PacketPlan {
       cmd = p === start ? COMMAND.DATA_HEART : COMMAND.DATA_DIFF
     }
     template.sent(isFull, times)
-    writeHeaderWords(out, at, key ? secureCommand(cmd) : cmd, this.#aidWord, template.tid, high, low)
+    writeHeaderWords(out, at, key ? secureCommand(cmd) : cmd, this.aidWord, template.tid, high, low)
     if (key || isFull) return sealFrame(out, at, start, p, key)
     out[p] = crc8(out, start, p)
     p++
@@ -340,7 +361,6 @@ export class PacketPlan {
   }
 
   #full(out: Uint8Array, start: number, high: number, low: number, ordinal: number, template: SendTemplate): number {
-    const { metas, numbers: last, metaOrdinals, valueOrdinals } = template
     let p = copy(out, start, this.head)
     p = writeTimeToken(out, p, high, low)
     out[p++] = 124
@@ -350,15 +370,8 @@ export class PacketPlan {
       out[p++] = 58
       p = writeBase62Of(out, p, this.numbers, i)
       out[p++] = 124
-      if (this.metaText[i] !== metas[i]) {
-        metas[i] = this.metaText[i]!
-        metaOrdinals[i] = ordinal
-      }
-      if (this.numbers[i] !== last[i]) {
-        last[i] = this.numbers[i]!
-        valueOrdinals[i] = ordinal
-      }
     }
+    template.book(this.metaText, this.numbers, ordinal)
     return copy(out, p, this.tail)
   }
 }

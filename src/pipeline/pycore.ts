@@ -4,11 +4,13 @@ import { OsError } from '../lib/errors'
 import { POW10 } from '../wire/base62'
 import { isGoodName, isGoodStatus } from '../wire/names'
 import { pyFloat } from '../wire/number'
+import { type FrameBatch, PureBatch } from './batch'
 import { Engine, type EngineOptions } from './compress'
 import type { Core, RejectedRow, Strategy } from './core'
 import type { Reading } from './fact'
 import { Fusion, type FusionOptions } from './fuse'
 import { LOADED, OTHER, PacketPlan } from './plan'
+import type { PacketSlab } from './slab'
 import { NOW, readsClock, TS } from './templates'
 import { resolveUnit, type UnitResolver } from './wireunit'
 
@@ -26,23 +28,26 @@ const MAX_PLANS = 4096
 const MAX_TIME = 2 ** 48
 
 class PureCore implements Core {
-  readonly name = 'pycore'
+  readonly name: Core['name']
   readonly engine: Engine
   readonly fusion: Fusion
   lastRejected: readonly RejectedRow[] = NONE
   readonly #resolver: UnitResolver
   readonly #timed: boolean
   readonly #sensorIds: boolean
+  readonly #batch: FrameBatch
   readonly #plans = new Map<string, PacketPlan[]>()
   #planCount = 0
   #last: PacketPlan | null = null
 
-  constructor(options: PureCoreOptions) {
+  constructor(options: PureCoreOptions, name: Core['name'], batchOf: (slab: PacketSlab) => FrameBatch) {
+    this.name = name
     this.engine = options.engine ?? options.fusion?.engine ?? new Engine(null, options)
     this.fusion = options.fusion ?? new Fusion(null, { ...options, engine: this.engine })
     this.#resolver = options.resolver
     this.#timed = readsClock(this.fusion.policy)
     this.#sensorIds = options.sensorIds ?? true
+    this.#batch = batchOf(this.fusion.slab)
   }
 
   transmitFast(
@@ -81,6 +86,26 @@ class PureCore implements Core {
     const end = plan.writeFrame(out, at, strategy === 'FULL', fusion.policy, key)
     fusion.flush()
     return end
+  }
+
+  stage(rows: readonly Reading[], device: string, state: string, tMs: number, aid: number, strategy: Strategy): number {
+    const plan = this.#prepare(rows, device, state, tMs, aid)
+    const { keys, policy } = this.fusion
+    return this.#batch.add(plan, strategy === 'FULL', policy, keys === null ? null : keys.outbound(aid))
+  }
+
+  get staged(): number {
+    return this.#batch.count
+  }
+
+  take(): Buffer[] {
+    this.fusion.flush()
+    return this.#batch.take()
+  }
+
+  takeInto(out: Uint8Array, at: number, ends: Float64Array | Int32Array): number {
+    this.fusion.flush()
+    return this.#batch.takeInto(out, at, ends)
   }
 
   /** The plan with the rows loaded and a living template. */
@@ -189,4 +214,12 @@ class PureCore implements Core {
 }
 
 /** The pure core over its own (or a given) Fusion; templates are shared with that Fusion's runEngine. */
-export const createPureCore = (options: PureCoreOptions): Core => new PureCore(options)
+export const createPureCore = (options: PureCoreOptions): Core =>
+  new PureCore(options, 'pycore', slab => new PureBatch(slab))
+
+/** A core whose batches are made elsewhere; all else is the pure one's. */
+export const coreWithBatch = (
+  options: PureCoreOptions,
+  name: Core['name'],
+  batchOf: (slab: PacketSlab) => FrameBatch,
+): Core => new PureCore(options, name, batchOf)

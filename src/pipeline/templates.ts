@@ -134,6 +134,20 @@ export class SendTemplate {
     return fulls.length > 0 && fulls[0]!.ordinal < this.acked ? fulls[0]!.ordinal : this.acked
   }
 
+  /** Takes what a FULL tells of every slot. */
+  book(metaText: readonly string[], numbers: Float64Array, ordinal: number): void {
+    for (let i = 0; i < this.count; i++) {
+      if (metaText[i] !== this.metas[i]) {
+        this.metas[i] = metaText[i]!
+        this.metaOrdinals[i] = ordinal
+      }
+      if (numbers[i] !== this.numbers[i]) {
+        this.numbers[i] = numbers[i]!
+        this.valueOrdinals[i] = ordinal
+      }
+    }
+  }
+
   /** Books a packet that was built whole. */
   sent(full: boolean, times: Float64Array): void {
     this.ordinal++

@@ -1,7 +1,7 @@
 // Checks of what is ours: configuration, data directory, log, identity, safe mode, access to the page.
+import { coreProblem } from '../../cores'
 import { counted } from '../../lib/counted'
 import { bytesText } from '../../units/display'
-import { CORES } from '../verbs/settings'
 import { type Check, failed, ok, skipped, warning, worst } from './finding'
 
 const UNASSIGNED = 4_294_967_295
@@ -172,9 +172,10 @@ const core: Check = {
   name: 'core',
   run({ context: { config } }) {
     const { core_backend: wanted } = config.config.engine_settings
-    return CORES.includes(wanted)
+    const problem = coreProblem(wanted)
+    return problem === null
       ? ok(wanted)
-      : warning(`${wanted} is not in this build: ${CORES[0]} encodes the packets`, `os-node core ${CORES[0]}`)
+      : warning(`${wanted} is not available (${problem}): pycore encodes the packets`, 'os-node core pycore')
   },
 }
 

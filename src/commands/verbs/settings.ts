@@ -1,10 +1,12 @@
 // core and log-level: two settings with a command of their own. Both are keys of Config.json, so that a restart keeps them.
+import { CORE_NAMES, coreProblem } from '../../cores'
 import { OsError } from '../../lib/errors'
 import type { Verb } from '../verb'
 
 const CORE_KEY = 'engine_settings.core_backend'
-/** cores of this build */
-export const CORES: readonly [string, ...string[]] = ['pycore']
+/** The core that works where this one is configured. */
+export const activeCore = (configured: string): string =>
+  coreProblem(configured) === null ? configured : CORE_NAMES[0]
 
 interface Cores {
   readonly active: string
@@ -13,10 +15,12 @@ interface Cores {
   readonly needs_restart?: boolean
 }
 
+const available = (): string[] => CORE_NAMES.filter(name => coreProblem(name) === null)
+
 export const core: Verb<Cores> = {
   name: 'core',
   summary: 'show or set the packet core',
-  examples: ['os-node core', 'os-node core pycore'],
+  examples: ['os-node core', 'os-node core rscore'],
   options: {
     set: { type: 'string', value: 'NAME', help: 'core to use after the next start' },
     persist: { type: 'boolean', help: 'accepted for compatibility; --set is always kept' },
@@ -28,19 +32,28 @@ export const core: Verb<Cores> = {
     const configured = config.get<string>(CORE_KEY)
     const wanted = options.set as string | undefined
     if (wanted !== undefined) {
-      if (!CORES.includes(wanted))
+      if (!CORE_NAMES.includes(wanted))
         throw new OsError('NOT_FOUND', `no core ${JSON.stringify(wanted)} in this build`, {
-          hint: `cores of this build: ${CORES.join(', ')}`,
+          hint: `cores of this build: ${CORE_NAMES.join(', ')}`,
         })
       const { restart } = config.set(CORE_KEY, wanted)
       const waits = restart && via === 'gateway' && wanted !== configured
-      return { value: { active: CORES[0], configured: wanted, available: [...CORES], needs_restart: waits } }
+      return {
+        value: {
+          active: activeCore(waits ? configured : wanted),
+          configured: wanted,
+          available: available(),
+          needs_restart: waits,
+        },
+      }
     }
-    return { value: { active: CORES[0], configured, available: [...CORES] } }
+    return { value: { active: activeCore(configured), configured, available: available() } }
   },
   text: ({ active, configured, available }, paint) =>
-    `${paint.bold(active)} encodes the packets; in this build: ${available.join(', ')}` +
-    (configured === active ? '' : paint.warn(`; configured is ${configured}, which is not in this build`)),
+    `${paint.bold(active)} encodes the packets; available: ${available.join(', ')}` +
+    (configured === active
+      ? ''
+      : paint.warn(`; configured is ${configured}: ${coreProblem(configured) ?? 'effective at the next start'}`)),
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const

@@ -10,12 +10,14 @@ export const engineEntries = {
       max_retries: int(2, 'tries after the first', { max: 100 }),
       interval_seconds: num(1.0, 'pause between tries', { max: 3600 }),
     }),
-    tx_batch_enabled: flag(false, 'collect packets before sending (native core, not in this build)', { restart: true }),
-    tx_batch_window_ms: num(5, 'longest wait of a packet in the batch (not in this build)', {
+    tx_batch_enabled: flag(false, 'a node of the library makes packets in batches (core_backend rscore)', {
+      restart: true,
+    }),
+    tx_batch_window_ms: num(5, 'longest wait of a packet for its batch', {
       max: 60_000,
       restart: true,
     }),
-    tx_batch_max_items: int(256, 'packets in a batch at most (not in this build)', {
+    tx_batch_max_items: int(256, 'packets in a batch at most', {
       min: 1,
       max: 65_536,
       restart: true,
@@ -31,10 +33,14 @@ export const engineEntries = {
     ),
     full_every: int(100, 'a key frame after this many packets (diff_base sticky)', { min: 1, restart: true }),
     full_interval_seconds: num(60, 'a key frame after this time (diff_base sticky)', { min: 1, restart: true }),
-    core_backend: choice(['pycore', 'rscore'], 'pycore', 'pycore is the pure core, rscore the native one', {
-      restart: true,
-      unbuilt: ['rscore'],
-    }),
+    core_backend: choice(
+      ['pycore', 'rscore'],
+      'pycore',
+      'pycore is the pure core, rscore makes batches in WebAssembly',
+      {
+        restart: true,
+      },
+    ),
   }),
   payload_switches: section({
     SensorId: flag(true, 'unit_dialect attribute: whether sensors keep their ids in what a node transmits', {

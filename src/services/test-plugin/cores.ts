@@ -2,7 +2,7 @@
 
 import type { Core } from '../../pipeline/core'
 import type { UnitResolver, WireUnits } from '../../pipeline/wireunit'
-import { createPureCore, OsError, resolve, resolveList, wireUnits } from './program'
+import { createNativeCore, createPureCore, OsError, resolve, resolveList, wireUnits } from './program'
 
 interface CoreSettings {
   readonly precision?: number
@@ -15,6 +15,10 @@ export const ucum: UnitResolver & WireUnits = { ...wireUnits(), resolve, resolve
 
 export const BUILT_IN_CORES: CoreTable = {
   pycore: settings => createPureCore({ resolver: ucum, units: ucum, registryDir: null, ...settings }),
+  ...('WebAssembly' in globalThis && {
+    rscore: (settings: CoreSettings) =>
+      createNativeCore({ resolver: ucum, units: ucum, registryDir: null, ...settings }) as Core,
+  }),
 }
 
 /** The maker of a core. Throws NOT_FOUND, with the names there are. */

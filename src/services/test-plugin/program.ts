@@ -1,6 +1,8 @@
 // Everything the self-test uses of the program. In dist/os-node-selftest.js the build puts the running program's own exports in the
 // place of this module, so that no part of the gateway is loaded twice. No other module of this folder imports values from
 // outside of it; the build refuses one that does.
+
+export { createNativeCore } from '../../cores'
 export { counted } from '../../lib/counted'
 export { asOsError, OsError } from '../../lib/errors'
 export { exportFacts, FlashLog, verify } from '../../log'

@@ -99,13 +99,7 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
     /mysql is not in this build/,
     /dialect sqlite/,
   ],
-  [
-    'core',
-    { config: { engine_settings: { core_backend: 'rscore' } } },
-    'warning',
-    /rscore is not in this build: pycore/,
-    /os-node core pycore/,
-  ],
+  ['core', { config: { engine_settings: { core_backend: 'rscore' } } }, 'ok', /^rscore$/],
   ['core', {}, 'ok', /pycore/],
   ['clock', { machine: { wall: () => 1000 } }, 'failed', /1970/, /NTP/],
   ['clock', { machine: { clock: () => ({}) } }, 'warning', /not synchronized/, /set-ntp/],
@@ -269,10 +263,22 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
   ],
 ]
 
+test('core: a machine without WebAssembly has pycore only', async () => {
+  const kept = Object.getOwnPropertyDescriptor(globalThis, 'WebAssembly')!
+  Reflect.deleteProperty(globalThis, 'WebAssembly')
+  try {
+    const found = await check('core', { config: { engine_settings: { core_backend: 'rscore' } } })
+    assert.deepEqual([found.state, found.hint], ['warning', 'os-node core pycore'])
+    assert.match(found.text, /rscore is not available .*without WebAssembly.*: pycore encodes/)
+  } finally {
+    Object.defineProperty(globalThis, 'WebAssembly', kept)
+  }
+})
+
 test('every check is seen failing once, with what to do', () => {
   const bad = CASES.filter(([, , state, , hint]) => (state === 'failed' || state === 'warning') && hint)
-  // the log has a test of its own; a source's hint is that of its link
-  const seen = [...bad.map(([name]) => name), 'log', 'sources']
+  // the log and the core have tests of their own; a source's hint is that of its link
+  const seen = [...bad.map(([name]) => name), 'log', 'sources', 'core']
   assert.deepEqual(
     NAMES.filter(name => !seen.includes(name)),
     [],

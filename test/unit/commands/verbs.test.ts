@@ -207,7 +207,7 @@ test('config-show --keys marks the choices that are not in this build', async ()
   const unbuilt = (value!.keys as { key: string; unbuilt?: string[] }[]).flatMap(row =>
     row.unbuilt ? [`${row.key} ${row.unbuilt.join(' ')}`] : [],
   )
-  assert.deepEqual(unbuilt, ['engine_settings.core_backend rscore', 'storage.sql.dialect mysql postgresql'])
+  assert.deepEqual(unbuilt, ['storage.sql.dialect mysql postgresql'])
   assert.match(verb.text!(value!, plain), /which database: .*; not in this build: mysql, postgresql \(/)
 })
 

@@ -135,10 +135,13 @@ test('core names the cores of this build and refuses others', async () => {
   assert.deepEqual((await run(context, 'core')).value, {
     active: 'pycore',
     configured: 'pycore',
-    available: ['pycore'],
+    available: ['pycore', 'rscore'],
   })
   await assert.rejects(run(context, 'core', '--set', 'nocore'), { code: 'NOT_FOUND' })
-  assert.equal((await run(context, 'core', '--set', 'pycore', '--persist')).value.configured, 'pycore')
+  assert.deepEqual(
+    [(await run(context, 'core', '--set', 'rscore', '--persist')).value, (await run(context, 'core')).value.active],
+    [{ active: 'rscore', configured: 'rscore', available: ['pycore', 'rscore'], needs_restart: false }, 'rscore'],
+  )
 })
 
 test('log-level is read and kept in the configuration', async () => {

@@ -1,0 +1,26 @@
+// The cores of this build: pycore is the pure one; rscore leaves the bytes of a batch to WebAssembly. Where WebAssembly is not
+// to be had, a configured rscore is replaced by pycore, with a warning; the packets are the same.
+import type { Core } from '../pipeline/core'
+import { coreWithBatch, createPureCore, type PureCoreOptions } from '../pipeline/pycore'
+import { nativeModule, whyNot } from './native'
+import { NativeBatch } from './stage'
+
+export { BareCoreManager, type CorePackage } from './manager'
+
+export const CORE_NAMES: readonly [string, ...string[]] = ['pycore', 'rscore']
+
+/** Why a core of this build cannot run here; null when it can. */
+export const coreProblem = (name: string): string | null => (name === 'rscore' ? whyNot() : null)
+
+/** The native core; null where there is no WebAssembly. */
+export function createNativeCore(options: PureCoreOptions): Core | null {
+  const module = nativeModule()
+  return module && coreWithBatch(options, 'rscore', slab => new NativeBatch(module, slab))
+}
+
+/** The core of that name; `warn` hears why it is another one. */
+export function createCore(name: string, options: PureCoreOptions, warn: (problem: string) => void): Core {
+  const native = name === 'rscore' ? createNativeCore(options) : null
+  if (name === 'rscore' && native === null) warn(`rscore is not available (${whyNot()}); pycore makes the packets`)
+  return native ?? createPureCore(options)
+}
