@@ -13,6 +13,7 @@ import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
 import { benchNodes } from './nodes.mjs'
 import { peers } from './peers.mjs'
+import { benchPostgresql } from './postgresql.mjs'
 import { benchRecovery } from './recovery.mjs'
 import { benchSpi } from './spi.mjs'
 import { benchStart } from './start.mjs'
@@ -22,6 +23,7 @@ import { benchUdp } from './udp.mjs'
 const require = createRequire(import.meta.url)
 const {
   createPureCore,
+  DatabaseManager,
   FlashLog,
   IdAllocator,
   mediaTable,
@@ -332,6 +334,9 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
   await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
 }
+
+if ('postgresql/'.startsWith(only) || only.startsWith('postgresql/'))
+  await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
 
 if (
   ['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/'].some(key => key.startsWith(only) || only.startsWith(key))

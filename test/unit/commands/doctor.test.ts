@@ -94,10 +94,13 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
   ['database', { status: { storage: { state: 'closed' } } }, 'failed', /sqlite is closed/, /restart/],
   [
     'database',
-    { config: { storage: { sql: { dialect: 'mysql' } } } },
+    {
+      config: { storage: { sql: { dialect: 'mysql' } } },
+      status: { storage: { state: 'down', reason: 'no such user', code: 'DB_LOGIN' } },
+    },
     'failed',
-    /mysql is not in this build/,
-    /dialect sqlite/,
+    /mysql is down: no such user/,
+    /user and password of storage.sql.driver/,
   ],
   [
     'core',
