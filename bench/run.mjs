@@ -13,6 +13,7 @@ import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
 import { benchNodes } from './nodes.mjs'
 import { peers } from './peers.mjs'
+import { benchPostgresql } from './postgresql.mjs'
 import { benchRecovery } from './recovery.mjs'
 import { benchSpi } from './spi.mjs'
 import { benchStart } from './start.mjs'
@@ -23,6 +24,7 @@ const require = createRequire(import.meta.url)
 const {
   createNativeCore,
   createPureCore,
+  DatabaseManager,
   FlashLog,
   IdAllocator,
   mediaTable,
@@ -381,6 +383,9 @@ if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
   await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
 }
+
+if ('postgresql/'.startsWith(only) || only.startsWith('postgresql/'))
+  await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
 
 if (
   ['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/'].some(key => key.startsWith(only) || only.startsWith(key))

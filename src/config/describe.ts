@@ -18,8 +18,6 @@ export interface SchemaRow {
   readonly min?: number
   readonly max?: number
   readonly choices?: readonly unknown[]
-  /** those of the choices that this build does not have */
-  readonly unbuilt?: readonly string[]
 }
 
 const requirement = (pipe: readonly PipeItem[], type: string): unknown =>
@@ -118,7 +116,6 @@ export function rowOf(key: string, schema: AnySchema): SchemaRow {
     help: meta.help === undefined ? '' : meta.help + (meta.media ? ` (${meta.media.join(', ')})` : ''),
     restart: meta.restart === true,
     secret: meta.secret === true,
-    ...(meta.unbuilt && { unbuilt: meta.unbuilt }),
     ...boundsOf(core, pipe),
   }
 }

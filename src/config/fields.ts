@@ -13,8 +13,6 @@ export interface FieldMeta {
   readonly secret?: boolean
   /** options of a medium: means something only to who sends, or to who listens */
   readonly side?: 'send' | 'listen'
-  /** choices that are accepted and that this build does not have (D23) */
-  readonly unbuilt?: readonly string[]
 }
 
 type Metadata = { [K in keyof FieldMeta]: FieldMeta[K] }

@@ -28,7 +28,7 @@ import type { DeviceRole } from '../protocol/handshake/roles'
 import { readable } from '../protocol/secure/readable'
 import type { SecureServer } from '../protocol/secure/server'
 import type { NodeClock } from '../protocol/time'
-import { Database, gatewayView } from '../storage'
+import { type Database, gatewayDatabase } from '../storage'
 import { GatewayEvents } from './events'
 import type { GatewayOptions } from './gateway-options'
 import { applyAll, NOTHING_APPLIED } from './guard/apply'
@@ -173,9 +173,7 @@ export class Gateway {
         strict: {},
       },
     )
-    this.database = config.config.storage.sql.enabled
-      ? new Database({ log, clock, logger: logger.child('db'), ...gatewayView(config) })
-      : null
+    this.database = gatewayDatabase(config, { log, clock, logger: logger.child('db') })
     this.supervisor = new Supervisor({ clock, logger, backoff: { maxMs: config.config.gateway.retry_max_s * 1000 } })
     this.events = new GatewayEvents({ logger })
     this.supervisor.onChange((name, state, before) => this.events.links.emit({ name, state, before }))

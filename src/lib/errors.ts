@@ -125,6 +125,16 @@ export const ERRORS = {
   DB_NOT_CONFIGURED: traits(503, 4, false, 'set storage.sql.enabled to true'),
   DB_STARTING: traits(503, 4, true, 'the SQL view is being rebuilt; ask again in a few seconds'),
   DB_UNAVAILABLE: traits(503, 4, true, 'see os-node status for the reason'),
+  DB_UNREACHABLE: traits(503, 4, true, 'check that the server runs, and host, port and tls of storage.sql.driver'),
+  DB_LOGIN: traits(503, 4, true, 'check database, user and password of storage.sql.driver, and the rights of the user'),
+  DB_SCHEMA: traits(503, 4, true, 'run the os-node that wrote the tables, or a newer one, or name another database'),
+  E_SQL_MISSING: traits(
+    503,
+    4,
+    true,
+    'put os-node-sql.js of the same version beside os-node.js; the npm package has both',
+  ),
+  E_SQL_VERSION: traits(503, 4, false, 'replace os-node.js and os-node-sql.js by those of one version'),
   // the rest
   STARTING: traits(503, 1, true, 'ask again in a few seconds'),
   NO_GATEWAY: traits(503, 1, true, 'start one with os-node run'),

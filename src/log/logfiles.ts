@@ -21,6 +21,11 @@ export interface LogSource {
   bytesAfter(seq: number): number
   /** holds records from the seq on that `lowest` returns; absent: the log is another's */
   pin?(lowest: () => number | undefined): void
+  /** where a reader stands, see FlashLog; what writes is absent where the log is another's */
+  cursor(name: string): number | undefined
+  appendCursor?(name: string, seq: number): number
+  counter?(name: string): number | undefined
+  appendCounter?(name: string, value: number): number
   /** how many facts lie behind a seq, at most */
   factsAfter(seq: number): number
   /** the seq to start at for (at least) the newest `facts` facts */
@@ -40,6 +45,7 @@ export class LogFiles implements LogSource {
   readonly #listeners = new Set<(committedSeq: number) => void>()
   #committed = 0
   #seen = ''
+  #cursors: ReadonlyMap<string, number> = new Map()
 
   constructor(dir: string, files: Files = realFiles) {
     this.#dir = dir
@@ -81,6 +87,10 @@ export class LogFiles implements LogSource {
     return this.#segments.list[0]?.base ?? 1
   }
 
+  cursor(name: string): number | undefined {
+    return this.#cursors.get(name)
+  }
+
   get lastSeq(): number {
     return this.#committed
   }
@@ -110,7 +120,9 @@ export class LogFiles implements LogSource {
       .join('\n')
     if (seen === this.#seen) return false
     const known = new Map(this.#segments.list.map(segment => [segment.name, segment]))
-    const now: Segment[] = recover(this.#files, this.#dir, null).segments.map(found => {
+    const { segments, state } = recover(this.#files, this.#dir, null)
+    this.#cursors = state.cursors
+    const now: Segment[] = segments.map(found => {
       const old = known.get(found.name)
       // readers are in the old object; a file that became shorter was written again
       return old ? Object.assign(old, found, { generation: old.generation + (found.size < old.size ? 1 : 0) }) : found

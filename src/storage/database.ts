@@ -5,14 +5,16 @@
 //
 // A view that may rest (`idleMs`) has a worker only while queries come, or while the log holds a whole window to seal: that
 // is tens of megabytes on a board without queries.
+import { randomInt } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { Backoff } from '../lib/backoff'
 import { type Clock, systemClock } from '../lib/clock'
-import { OsError, orElse } from '../lib/errors'
+import { asOsError, OsError, orElse } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
-import type { LogSource } from '../log'
-import type { Question, WindowSettings } from './messages'
-import type { WorkerProgram } from './program'
+import type { DatabaseOptions, DatabaseStatus } from './database-options'
+import type { Question } from './messages'
+import { serverProgram } from './program'
+import { PORTS, type ServerSetup, serverSetup } from './server/setup'
 import type {
   DeviceList,
   HistoryList,
@@ -26,59 +28,17 @@ import type {
 import { checkQuery, clampLimit, clampOffset } from './shapes'
 import { SqlThread } from './sqlthread'
 import type { ViewCounts } from './view'
-import { WindowDamage, type WindowReport } from './window-damage'
+import { WindowDamage } from './window-damage'
 import { windowRange } from './windowfile'
-
-/** storage.sql of Config.json */
-export interface SqlConfig {
-  enabled?: boolean
-  dialect?: string
-  driver?: { path?: string }
-}
-
-export interface DatabaseOptions {
-  sql?: SqlConfig
-  log: LogSource
-  /** the sealed windows; left out: an open window only, whose oldest packets leave it */
-  windows?: WindowSettings
-  clock?: Clock
-  logger?: Logger
-  /** bounds of the open window */
-  maxPackets?: number
-  maxBytes?: number
-  /** how long a question waits for a rebuild */
-  startWaitMs?: number
-  /** the worker ends after so long without a query; left out: it stays */
-  idleMs?: number
-  /** the worker is replaced when it takes more, and so many times what it took when it was new */
-  heapBytes?: number
-  heapGrowth?: number
-  /** left out: the one of the bundle */
-  program?: () => WorkerProgram
-  backoff?: Backoff
-}
-
-export interface DatabaseStatus {
-  /** `resting`: no worker runs until the next query */
-  state: 'closed' | 'starting' | 'up' | 'resting' | 'down'
-  reason?: string
-  dialect: string
-  lag_records: number
-  packets: number
-  duplicates: number
-  /** packets that left the bounded view */
-  left: number
-  /** absent: none are kept, or none was looked at yet */
-  windows?: WindowReport
-  /** questions that failed because the view was down or kept off */
-  refused: number
-}
 
 /** D5: a window takes 32 k packets or 6 MB, whichever comes first */
 const WINDOW_PACKETS = 32_768
 export const WINDOW_BYTES = 6 * 1024 * 1024
 const COUNT_WAIT_MS = 20_000
 const HEAP_BYTES = 48 * 1024 * 1024
+/** the name of a database server's cursor in the log, and of the number by which the server knows the log */
+export const SERVER_CURSOR = 'sql'
+const ORIGIN = 'sql.origin'
 /** a worker that is too large already when it is new is not replaced over and over */
 const YOUNG_MS = 60_000
 /** nor one that is large by the summaries of many devices: a new one would read them all again, and be as large */
@@ -106,6 +66,9 @@ export class Database {
   #idleTimer: NodeJS.Timeout | undefined
   #state: DatabaseStatus['state'] = 'closed'
   #reason = ''
+  #error: DatabaseStatus['last_error']
+  /** the dialect is that of a database server */
+  readonly #server: boolean
   #paused = false
   #refused = 0
   #target!: number
@@ -121,23 +84,29 @@ export class Database {
     this.#backoff = options.backoff ?? new Backoff({ minMs: 500, maxMs: 30_000 })
     this.#maxPackets = options.maxPackets ?? WINDOW_PACKETS
     this.#maxBytes = options.maxBytes ?? WINDOW_BYTES
-    this.#sealedTo = options.windows ? newestSealed(options.windows.dir) : 0
+    this.#server = this.dialect in PORTS
+    this.#sealedTo = options.windows && !this.#server ? newestSealed(options.windows.dir) : 0
+  }
+
+  get dialect(): string {
+    return this.#o.sql?.dialect ?? 'sqlite'
   }
 
   /** Starts the view. Throws DB_NOT_CONFIGURED when storage.sql is off or names a dialect that is not built in. */
   async connect(): Promise<void> {
-    const { enabled = true, dialect = 'sqlite' } = this.#o.sql ?? {}
-    if (!enabled) throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
-    if (dialect !== 'sqlite') {
-      throw new OsError('DB_NOT_CONFIGURED', `database not configured: dialect "${dialect}" is not available`, {
-        hint: 'set storage.sql.dialect to "sqlite"',
+    const { log, windows, sql } = this.#o
+    if (sql?.enabled === false) throw new OsError('DB_NOT_CONFIGURED', 'database not configured')
+    if (this.dialect !== 'sqlite' && !this.#server) {
+      throw new OsError('DB_NOT_CONFIGURED', `database not configured: dialect "${this.dialect}" does not exist`, {
+        hint: 'set storage.sql.dialect to "sqlite", "postgresql" or "mysql"',
       })
     }
     if (this.#state !== 'closed') return
-    const { log, windows } = this.#o
+    if (this.#server) log.pin?.(() => this.#serverSeq() + 1)
+    else if (log.cursor(SERVER_CURSOR)) log.appendCursor?.(SERVER_CURSOR, 0)
     // the worker reports another log's windows
     if (this.#sealedTo > log.lastSeq) this.#sealedTo = 0
-    if (windows && !windows.readOnly) log.pin?.(() => this.#sealedTo + 1)
+    if (windows && !windows.readOnly && !this.#server) log.pin?.(() => this.#sealedTo + 1)
     this.#unsubscribe = log.onCommit(() => {
       if (this.#thread) this.#thread.feed()
       else if (this.#state === 'resting' && this.#due()) this.#start()
@@ -178,7 +147,7 @@ export class Database {
   /** How many committed facts the view does not hold yet. */
   lagRecords(): number {
     if (this.#state === 'resting') return 0
-    const applied = this.#thread?.appliedSeq ?? 0
+    const applied = this.#server ? this.#serverSeq() : (this.#thread?.appliedSeq ?? 0)
     const { log } = this.#o
     return applied >= log.committedSeq ? 0 : log.factsAfter(applied)
   }
@@ -187,14 +156,16 @@ export class Database {
     // before the first worker what the log holds is known
     const known = this.#thread?.counts ?? this.#counts
     const { packets, duplicates, left, sealed } = known ?? {
-      packets: this.#o.log.factsAfter(0),
+      packets: this.#server ? 0 : this.#o.log.factsAfter(0),
       duplicates: 0,
       left: 0,
     }
     return {
       state: this.#state,
       ...(this.#state === 'down' && { reason: this.#reason }),
-      dialect: 'sqlite',
+      ...(this.#server &&
+        this.#error && { ...(this.#state === 'down' && { code: this.#error.code }), last_error: this.#error }),
+      dialect: this.dialect,
       lag_records: this.lagRecords(),
       packets,
       duplicates,
@@ -275,6 +246,7 @@ export class Database {
   /** The log holds a window's worth that no file has. */
   #due(): boolean {
     const { log, windows } = this.#o
+    if (this.#server) return true
     if (!windows || windows.readOnly) return false
     return log.bytesAfter(this.#sealedTo) >= this.#maxBytes || log.factsAfter(this.#sealedTo) >= this.#maxPackets
   }
@@ -290,7 +262,7 @@ export class Database {
 
   #launch(): void {
     const { log, windows, program } = this.#o
-    this.#target = log.committedSeq
+    this.#target = this.#server ? 0 : log.committedSeq
     this.#bornAt = this.#clock.mono()
     try {
       this.#thread = new SqlThread({
@@ -300,7 +272,9 @@ export class Database {
         checked: this.#checked,
         ...(windows && { windows }),
         ...(program && { program: program() }),
-        onApplied: upTo => this.#applied(upTo),
+        ...(this.#server && { server: this.#serverWorker() }),
+        onApplied: (upTo, stored) => this.#applied(upTo, stored),
+        onForeign: () => this.#newOrigin(),
         onDead: error => this.#died(error),
       })
     } catch (error) {
@@ -308,7 +282,9 @@ export class Database {
     }
   }
 
-  #applied(upTo: number): void {
+  #applied(upTo: number, stored: boolean): void {
+    // behind the commit at the server
+    if (this.#server && stored) this.#o.log.appendCursor?.(SERVER_CURSOR, upTo)
     const { sealed } = this.#thread!.counts
     if (sealed) {
       this.#sealedTo = sealed.upTo
@@ -346,6 +322,25 @@ export class Database {
     }
   }
 
+  /** The server has every record up to it, as far as is known here. */
+  #serverSeq(): number {
+    return this.#thread?.appliedSeq ?? this.#o.log.cursor(SERVER_CURSOR) ?? 0
+  }
+
+  #serverWorker(): { script: string; setup: ServerSetup } {
+    const { log, sql, serverScript, dataDir = '/' } = this.#o
+    const setup = serverSetup(this.dialect, sql?.driver ?? {}, dataDir)
+    const origin = log.appendCounter && (log.counter?.(ORIGIN) ?? this.#newOrigin())
+    return { script: serverProgram(serverScript), setup: { ...setup, ...(origin !== undefined && { origin }) } }
+  }
+
+  /** A number for the log, by which a server tells it from others. */
+  #newOrigin(): number {
+    const origin = randomInt(1, 2 ** 47)
+    this.#o.log.appendCounter?.(ORIGIN, origin)
+    return origin
+  }
+
   #end(thread: SqlThread): void {
     this.#remember(thread)
     this.#thread = undefined
@@ -357,10 +352,12 @@ export class Database {
     if (counts.sealed) this.#damage.keep(counts.sealed)
   }
 
-  #died(error: Error): void {
+  #died(thrown: Error): void {
+    const error = asOsError(thrown, 'STORAGE')
     if (this.#thread) this.#remember(this.#thread)
     this.#state = 'down'
     this.#reason = error.message
+    this.#error = { code: error.code, message: error.message, at: this.#clock.wall() }
     this.#thread = undefined
     const backoffMs = this.#backoff.next(this.#clock.mono())
     this.#logger.warn(`the SQL view stopped (${error.message}); it is started again in ${backoffMs} ms`)

@@ -1,5 +1,6 @@
 // The room's door. The worker is not exported here: it is a program of its own, packed into the bundle by the build.
-export { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } from './database'
+export { Database } from './database'
+export type { DatabaseOptions, DatabaseStatus, SqlConfig } from './database-options'
 export { DatabaseManager, type DatabaseManagerOptions } from './manager'
 export type {
   DeviceList,
@@ -16,4 +17,4 @@ export type {
   SensorQuery,
   SensorRecord,
 } from './shapes'
-export { gatewayView } from './window-folder-options'
+export { gatewayDatabase } from './window-folder-options'

@@ -13,7 +13,8 @@ import { OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { LogFiles, type LogSource } from '../log'
-import { Database, type DatabaseOptions, type DatabaseStatus, type SqlConfig } from './database'
+import { Database } from './database'
+import type { DatabaseOptions, DatabaseStatus, SqlConfig } from './database-options'
 import type { DeviceList, HistoryList, PacketDetail, PacketList, SensorList } from './shapes'
 import { windowFolder } from './window-folder-options'
 
@@ -70,6 +71,7 @@ export class DatabaseManager {
       sql: this.#sql,
       log: (log ?? this.#files)!,
       ...this.#windows(log !== undefined),
+      ...(this.#place !== undefined && { dataDir: this.#place }),
       ...(clock && { clock }),
       ...(logger && { logger }),
     })

@@ -63,7 +63,10 @@ export interface WorkerState {
 }
 
 export type FromWorker =
-  | ({ readonly type: 'ready'; readonly windows: readonly WindowNote[] } & WorkerState)
+  /** `seq`: a database server has every record up to it; it is written by this log */
+  | ({ readonly type: 'ready'; readonly windows: readonly WindowNote[]; readonly seq?: number } & WorkerState)
+  /** of a database server: the worker ends */
+  | { readonly type: 'down'; readonly code: ErrorCode; readonly message: string }
   /** the batch's buffer comes back to be filled again */
   | ({ readonly type: 'applied'; readonly upTo: number; readonly bytes?: ArrayBuffer } & WorkerState)
   | ({ readonly type: 'answer'; readonly id: number; readonly answer: unknown } & WorkerState)

@@ -7,10 +7,13 @@ import type { LogSource, Reader, RecordKind } from '../log'
 import { isForeign } from './foreign'
 import type { FromWorker, Question, ToWorker, WindowNote, WindowSettings, WorkerSetup } from './messages'
 import { type WorkerProgram, workerProgram } from './program'
+import type { ServerSetup } from './server/setup'
 import type { ViewCounts } from './view'
 
 const BATCH_BYTES = 256 * 1024
 const BATCHES = 2
+/** the same for a database server, whose rows are texts for a moment */
+const SERVER_MB = 16
 /** bytes a packet takes in the view at least: what cannot fit is not fed at the start */
 const SMALLEST_ROW = 100
 /** objects that live short; more is given to no one */
@@ -22,10 +25,14 @@ interface SqlThreadOptions {
   maxBytes: number
   windows?: WindowSettings
   program?: WorkerProgram
+  /** a database server's worker in place of the view's: its file, and what it gets */
+  server?: { readonly script: string; readonly setup: ServerSetup }
   /** windows known to be of this log; those that are found to be are added */
   checked: Set<string>
-  /** every record up to `upTo` is in the view */
-  onApplied: (upTo: number) => void
+  /** every record up to `upTo` is in the view; `stored`: facts or clock records came to it */
+  onApplied: (upTo: number, stored: boolean) => void
+  /** the server has records of this log that the log does not have */
+  onForeign?: () => void
   onDead: (error: Error) => void
 }
 
@@ -42,6 +49,16 @@ interface Leg {
   /** begins or ends a window of its own */
   readonly begins?: true
   readonly seals?: number
+}
+
+function viewWorker({ maxPackets, maxBytes, windows, program = workerProgram() }: SqlThreadOptions): Worker {
+  const setup: WorkerSetup = { wasm: program.wasm, maxPackets, maxBytes, ...(windows && { windows }) }
+  return new Worker(program.script, {
+    eval: true,
+    workerData: setup,
+    transferList: [program.wasm.buffer as ArrayBuffer],
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+  })
 }
 
 export class SqlThread {
@@ -63,15 +80,11 @@ export class SqlThread {
 
   constructor(options: SqlThreadOptions) {
     this.#o = options
-    const { maxPackets, maxBytes, windows, program = workerProgram() } = options
+    const { server } = options
     for (let k = 0; k < BATCHES; k++) this.#free.push(new ArrayBuffer(BATCH_BYTES))
-    const setup: WorkerSetup = { wasm: program.wasm, maxPackets, maxBytes, ...(windows && { windows }) }
-    this.#worker = new Worker(program.script, {
-      eval: true,
-      workerData: setup,
-      transferList: [program.wasm.buffer as ArrayBuffer],
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
-    })
+    this.#worker = server
+      ? new Worker(server.script, { workerData: server.setup, resourceLimits: { maxYoungGenerationSizeMb: SERVER_MB } })
+      : viewWorker(options)
     this.#worker.on('message', (message: FromWorker) => this.#heard(message))
     this.#worker.on('error', error => this.#die(error))
     this.#worker.on('exit', code => this.#die(new Error(`the SQL worker ended with code ${code}`)))
@@ -122,15 +135,20 @@ export class SqlThread {
 
   #heard(message: FromWorker): void {
     if (this.#dead) return
+    if (message.type === 'down') {
+      this.#die(new OsError(message.code, message.message))
+      return
+    }
     this.counts = message.counts
     this.heap = message.heap
     this.hole = message.hole
     if (message.type === 'ready') {
-      this.#plan(message.windows)
+      if (this.#o.server) this.#follow(message.seq)
+      else this.#plan(message.windows)
       this.feed()
     } else if (message.type === 'applied') {
       if (message.bytes) this.#free.push(message.bytes)
-      this.#applied(message.upTo)
+      this.#applied(message.upTo, true)
       this.feed()
     } else {
       const requested = this.#pending.get(message.id)
@@ -180,10 +198,27 @@ export class SqlThread {
     this.#reader = this.#o.log.reader(from, { kinds, upTo: to })
   }
 
-  #applied(upTo: number): void {
+  /** A server goes on behind what it has; where this process does not write it only answers. */
+  #follow(seq: number | undefined): void {
+    const { log, onForeign } = this.#o
+    if (seq !== undefined && seq > log.lastSeq) {
+      onForeign?.()
+      this.#die(new OsError('STORAGE', 'the server has newer records of this log: it was put back to an older state'))
+      return
+    }
+    const from = Math.max((seq ?? log.lastSeq) + 1, log.firstSeq)
+    this.appliedSeq = from - 1
+    if (seq !== undefined) {
+      this.#legs.push({ from, to: Number.POSITIVE_INFINITY, kinds: ['fact', 'clock'] })
+      this.#enter()
+    }
+    this.#applied(this.appliedSeq)
+  }
+
+  #applied(upTo: number, stored = false): void {
     if (upTo < this.appliedSeq) return
     this.appliedSeq = upTo
-    this.#o.onApplied(upTo)
+    this.#o.onApplied(upTo, stored)
   }
 
   #die(error: Error): void {

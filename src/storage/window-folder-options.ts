@@ -1,7 +1,8 @@
 // Where the sealed windows lie and how much of them is kept, as Config.json says it.
 import { resolve } from 'node:path'
 import type { ConfigStore } from '../config/config-store'
-import { type DatabaseOptions, WINDOW_BYTES } from './database'
+import { Database, SERVER_CURSOR, WINDOW_BYTES } from './database'
+import type { DatabaseOptions } from './database-options'
 
 /** a worker without queries ends after so long */
 const IDLE_MS = 60_000
@@ -28,4 +29,15 @@ export function gatewayView({
     maxBytes: Math.min(WINDOW_BYTES, keepBytes / 4),
     ...(dir !== undefined && { windows: { dir, readOnly: false, keepBytes, keepMs: max_age_s * 1000 } }),
   }
+}
+
+/** The database of a gateway; null: storage.sql is off. Without a server no cursor of one holds the log. */
+export function gatewayDatabase(
+  config: ConfigStore,
+  parts: Pick<DatabaseOptions, 'log' | 'clock' | 'logger'>,
+): Database | null {
+  if (config.config.storage.sql.enabled)
+    return new Database({ ...parts, ...gatewayView(config), dataDir: config.dataDir })
+  if (parts.log.cursor(SERVER_CURSOR)) parts.log.appendCursor?.(SERVER_CURSOR, 0)
+  return null
 }

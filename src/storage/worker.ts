@@ -9,7 +9,8 @@ import { parentPort, workerData } from 'node:worker_threads'
 import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { asOsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
-import { decodeRecord, LogFiles, type LogRecord, recordSize } from '../log'
+import { LogFiles } from '../log'
+import { recordsOf } from './batch'
 import { writeCsv, writeExport } from './export'
 import { WindowFolder } from './folder'
 import { tidied } from './garbage'
@@ -93,10 +94,6 @@ function size(): number {
 setFlagsFromString('--expose-gc')
 setFlagsFromString('--wasm-lazy-compilation')
 const heap = tidied(size, runInNewContext('gc') as () => void)
-
-function* recordsOf(b: Buffer): Iterable<LogRecord> {
-  for (let at = 0; at < b.length; at += recordSize(b, at)) yield decodeRecord(b, at)
-}
 
 function answer(view: SqlView, question: Question): unknown {
   switch (question.name) {

@@ -59,7 +59,7 @@ const partsOf = (config: WebConfig, list: string): object[] =>
     .map(({ key, help, allowed }) => ({ key: key.slice(list.length + 3), help, allowed }))
 
 function field(row: SchemaRow, value: unknown, writable: boolean, parts: readonly object[]): object {
-  const { key, help, allowed, restart, secret, min, max, choices, unbuilt } = row
+  const { key, help, allowed, restart, secret, min, max, choices } = row
   return {
     key,
     label: titleOf(key.split('.').at(-1)!),
@@ -69,7 +69,6 @@ function field(row: SchemaRow, value: unknown, writable: boolean, parts: readonl
     default: row.default ?? null,
     writable,
     choices: choices ?? null,
-    ...(unbuilt && { unbuilt }),
     allowed,
     help,
     restart,

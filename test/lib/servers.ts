@@ -3,7 +3,7 @@
 // A server dies with the test process, however that ends (parent-death signal of the kernel).
 // Needs: mosquitto
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { freePort, removeDir, tempDir } from './gateway'
@@ -86,7 +86,81 @@ const KINDS = {
       return ['-D', '-e', '-f', file]
     },
   },
+  postgres: {
+    command: '/usr/lib/postgresql/15/bin/postgres',
+    ready: /database system is ready to accept connections/,
+    user: 'nobody',
+    arguments({ dir, port, host, lines }) {
+      const data = join(dir, 'data')
+      if (!existsSync(data)) {
+        writeFileSync(join(dir, 'password'), SQL_PASSWORD)
+        const names = ['-U', 'os_node', '--pwfile', join(dir, 'password'), '-A', 'scram-sha-256']
+        asNobody(dir, '/usr/lib/postgresql/15/bin/initdb', ['-D', data, '-N', '-E', 'UTF8', '--locale=C', ...names])
+      }
+      const settings = ['fsync=off', 'shared_buffers=16MB', `unix_socket_directories=${dir}`, ...lines]
+      return ['-D', data, '-p', String(port), '-h', host, ...settings.flatMap(one => ['-c', one])]
+    },
+  },
+  mariadb: {
+    command: '/usr/sbin/mariadbd',
+    ready: /ready for connections/,
+    user: 'nobody',
+    arguments({ dir, port, host, lines }) {
+      const data = join(dir, 'data')
+      if (!existsSync(data)) {
+        writeFileSync(
+          join(dir, 'users.sql'),
+          `DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;\nCREATE DATABASE IF NOT EXISTS os_node;\nCREATE USER IF NOT EXISTS os_node@'%' IDENTIFIED BY '${SQL_PASSWORD}';\nGRANT ALL ON \`os%\`.* TO os_node@'%';\n`,
+        )
+        // what mariadb-install-db does, without the tables of help texts
+        mkdirSync(data)
+        const files = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql'].map(
+          name => `/usr/share/mysql/${name}`,
+        )
+        const tables = files.map(name => readFileSync(name, 'utf8')).join('\n')
+        const options = [
+          '--no-defaults',
+          `--datadir=${data}`,
+          '--bootstrap',
+          '--silent-startup',
+          '--innodb-flush-method=nosync',
+        ]
+        asNobody(
+          dir,
+          '/usr/sbin/mariadbd',
+          options,
+          `create database mysql;\nuse mysql;\nSET @auth_root_socket=NULL;\n${tables}`,
+        )
+      }
+      const small = [
+        'innodb-buffer-pool-size=32M',
+        'innodb-flush-log-at-trx-commit=0',
+        'innodb-flush-method=nosync',
+        'skip-log-bin',
+      ]
+      const place = [
+        `datadir=${data}`,
+        `port=${port}`,
+        `bind-address=${host}`,
+        `socket=${dir}/mysql.sock`,
+        `init-file=${dir}/users.sql`,
+      ]
+      return ['--no-defaults', ...[...place, ...small, ...lines].map(option => `--${option}`)]
+    },
+  },
 } satisfies Record<string, ServerKind>
+
+/** of the user os_node at the database servers */
+export const SQL_PASSWORD = 'only-for-tests'
+
+/** Runs a program that makes a server's data folder, as the user the server runs as; the folder becomes that user's. */
+function asNobody(dir: string, command: string, args: readonly string[], input = ''): void {
+  const root = process.getuid?.() === 0
+  if (root) spawnSync('chown', ['-R', 'nobody', dir])
+  const line = [...(root ? ['setpriv', '--reuid=nobody', '--init-groups'] : []), command, ...args]
+  const made = spawnSync(line[0]!, line.slice(1), { cwd: dir, encoding: 'utf8', input })
+  if (made.status !== 0) throw new Error(`${command}: ${made.stderr}\n${made.stdout}`)
+}
 
 export type ServerName = keyof typeof KINDS
 

@@ -1,6 +1,7 @@
 // Checks of what is ours: configuration, data directory, log, identity, safe mode, access to the page.
 import { coreProblem } from '../../cores'
 import { counted } from '../../lib/counted'
+import { ERRORS } from '../../lib/errors'
 import { bytesText } from '../../units/display'
 import { type Check, failed, ok, skipped, warning, worst } from './finding'
 
@@ -145,19 +146,15 @@ const database: Check = {
   run({ context: { config, gateway } }) {
     const { enabled, dialect } = config.config.storage.sql
     if (!enabled) return skipped('storage.sql.enabled is false')
-    const unbuilt = config.rows().find(({ key }) => key === 'storage.sql.dialect')?.unbuilt ?? []
-    if (unbuilt.includes(dialect))
-      return failed(
-        `${dialect} is not in this build: the SQL view stays off`,
-        'os-node config-set storage.sql.dialect sqlite',
-      )
     const storage = gateway?.status().storage
     if (!storage) return ok(`${dialect}; opened by the gateway`)
-    const { state, lag_records, reason, windows } = storage
+    const { state, lag_records, reason, code, windows } = storage
     if (state === 'down' || state === 'closed')
       return failed(
         `${dialect} is ${state}: ${reason ?? 'no reason given'}; the log keeps every record meanwhile`,
-        'os-node status and the log of the gateway say more; check storage.sql.driver.path, then restart the gateway',
+        code && dialect !== 'sqlite'
+          ? ERRORS[code].hint
+          : 'os-node status and the log of the gateway say more; check storage.sql.driver.path, then restart the gateway',
       )
     if (windows?.problem)
       return warning(

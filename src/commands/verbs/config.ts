@@ -145,8 +145,7 @@ export const configShow: Verb<{ keys?: readonly SchemaRow[]; [key: string]: unkn
       .map((row: SchemaRow) => {
         const marks = [row.restart ? 'needs a restart' : '', row.secret ? 'secret' : ''].filter(Boolean).join(', ')
         const head = `${paint.bold(row.key)} = ${cell(row.default)}`
-        const unbuilt = row.unbuilt ? `; not in this build: ${row.unbuilt.join(', ')}` : ''
-        return `${head}\n    ${row.help && `${row.help}: `}${row.allowed}${unbuilt}${marks ? ` (${marks})` : ''}`
+        return `${head}\n    ${row.help && `${row.help}: `}${row.allowed}${marks ? ` (${marks})` : ''}`
       })
       .join('\n')
   },

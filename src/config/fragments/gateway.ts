@@ -168,7 +168,6 @@ export const storageEntries = {
       enabled: flag(true, 'keep the SQL view', atStart),
       dialect: choice(['sqlite', 'mysql', 'postgresql'], 'sqlite', 'which database', {
         restart: true,
-        unbuilt: ['mysql', 'postgresql'],
       }),
       driver: section({
         path: text(
@@ -176,8 +175,33 @@ export const storageEntries = {
           'folder of the sqlite windows, in the data directory unless absolute; empty: sql; :memory: = none',
           atStart,
         ),
-        password: optionalText('password of mysql or postgresql, which are not in this build', {
+        host: optionalText(
+          'server: name, address, or folder (postgresql) or file (mysql) of its socket; left out: 127.0.0.1',
+          atStart,
+        ),
+        port: maybeInt('port of the server; left out: 5432 or 3306', { max: 65_535, restart: true }),
+        database: optionalText('name of the database; left out: os_node', atStart),
+        user: optionalText('user at the server; left out: os_node', atStart),
+        password: optionalText('password at the server; OS_DB_PASSWORD and password_file go before it', {
           secret: true,
+          restart: true,
+        }),
+        password_file: optionalText('file with the password, in the data directory unless absolute', atStart),
+        tls: maybe(
+          v.picklist(['off', 'on', 'unverified']),
+          'encryption to the server: off (left out), on, or without a check of its certificate',
+          atStart,
+        ),
+        tls_ca: optionalText("PEM file of the authority of the server's certificate", atStart),
+        tls_cert: optionalText('PEM file of the own certificate', atStart),
+        tls_key: optionalText('PEM file of its private key', atStart),
+        statement_timeout_ms: maybeInt('longest time of a statement at the server; left out: 30000', {
+          min: 100,
+          max: 3_600_000,
+          restart: true,
+        }),
+        retention_days: maybeInt('days that packets stay at the server; left out: no limit', {
+          max: 36_500,
           restart: true,
         }),
       }),

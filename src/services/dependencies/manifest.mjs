@@ -26,8 +26,10 @@ export function writeManifest(root, version) {
     ...{ sha256: sha256(bytes), bytes: Buffer.byteLength(bytes) },
   })
   const parts = [partOf('os-node', code)]
-  const selfTest = join(root, 'dist/os-node-selftest.js')
-  if (existsSync(selfTest)) parts.push(partOf('os-node-selftest', readFileSync(selfTest)))
+  for (const name of ['os-node-selftest', 'os-node-sql']) {
+    const beside = join(root, 'dist', `${name}.js`)
+    if (existsSync(beside)) parts.push(partOf(name, readFileSync(beside)))
+  }
   for (const dir of platformsOf(join(root, 'dist/native'))) {
     const platform = relative(join(root, 'dist/native'), dir)
     for (const entry of readdirSync(dir).sort()) {

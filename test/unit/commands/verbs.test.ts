@@ -201,16 +201,6 @@ test('config-get, config-set and config-show', async () => {
   assert.equal((await run(context, 'config-show', '--section', 'nothing')).exitCode, 1)
 })
 
-test('config-show --keys marks the choices that are not in this build', async () => {
-  const { verb } = parseCommand(VERBS, ['config-show', '--keys'])
-  const { value } = await run(fake(config()).context, 'config-show', '--keys')
-  const unbuilt = (value!.keys as { key: string; unbuilt?: string[] }[]).flatMap(row =>
-    row.unbuilt ? [`${row.key} ${row.unbuilt.join(' ')}`] : [],
-  )
-  assert.deepEqual(unbuilt, ['storage.sql.dialect mysql postgresql'])
-  assert.match(verb.text!(value!, plain), /which database: .*; not in this build: mysql, postgresql \(/)
-})
-
 test('status is that of the gateway, or that of the files in the same shape', async () => {
   const inside = await run(fake(config(), { inGateway: true }).context, 'status')
   assert.deepEqual(inside.value, STATUS)

@@ -155,8 +155,6 @@ export interface OptionField extends OptionPart {
   choices: readonly unknown[] | null
   /** lists: what the parts of an element are called and mean, to be found by */
   parts?: readonly OptionPart[]
-  /** choices that this build does not have */
-  unbuilt?: readonly string[]
   restart?: boolean
   min?: number
   max?: number

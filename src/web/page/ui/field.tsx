@@ -25,7 +25,7 @@ const range = ({ min, max }: OptionField): string => {
 }
 
 function Input({ field, edit, error, disabled, onEdit }: Props) {
-  const { key, type, choices, unbuilt = [], secret } = field
+  const { key, type, choices, secret } = field
   const first = shownValue(field)
   const text = edit ?? first
   const common = {
@@ -46,7 +46,6 @@ function Input({ field, edit, error, disabled, onEdit }: Props) {
         {choices.map(choice => (
           <option key={String(choice)} value={String(choice)}>
             {String(choice)}
-            {unbuilt.includes(String(choice)) && ' (not in this build)'}
           </option>
         ))}
       </select>

@@ -1,0 +1,77 @@
+// What the worker of a database server gets: storage.sql.driver of Config.json with its defaults and the contents of the files
+// it names. The password is that of OS_DB_PASSWORD, else of driver.password_file, else driver.password.
+//
+// What fails: a file that cannot be read is CONFIG_INVALID; it is read again at every new try.
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { asOsError, OsError } from '../../lib/errors'
+
+/** storage.sql.driver of Config.json, as far as servers use it */
+export interface ServerDriver {
+  readonly host?: string | undefined
+  readonly port?: number | undefined
+  readonly database?: string | undefined
+  readonly user?: string | undefined
+  readonly password?: string | undefined
+  readonly password_file?: string | undefined
+  readonly tls?: 'off' | 'on' | 'unverified' | undefined
+  readonly tls_ca?: string | undefined
+  readonly tls_cert?: string | undefined
+  readonly tls_key?: string | undefined
+  readonly statement_timeout_ms?: number | undefined
+  readonly retention_days?: number | undefined
+}
+
+export interface ServerSetup {
+  readonly version: string
+  readonly dialect: string
+  /** a name, an address, or the folder (postgresql) or path (mysql) of a socket */
+  readonly host: string
+  readonly port: number
+  readonly database: string
+  readonly user: string
+  readonly password: string
+  readonly tls: false | { readonly rejectUnauthorized: boolean; readonly [file: string]: string | boolean }
+  readonly statementMs: number
+  /** 0: everything is kept */
+  readonly retentionDays: number
+  /** the number of the log that is written; left out: the tables are only read */
+  readonly origin?: number
+}
+
+export const PORTS: Readonly<Record<string, number>> = { postgresql: 5432, mysql: 3306 }
+
+export function serverSetup(
+  dialect: string,
+  driver: ServerDriver,
+  dataDir: string,
+  environment: NodeJS.ProcessEnv = process.env,
+): ServerSetup {
+  const file = (key: string, path: string): string => {
+    try {
+      return readFileSync(resolve(dataDir, path), 'utf8')
+    } catch (error) {
+      throw new OsError('CONFIG_INVALID', `storage.sql.driver.${key}: ${asOsError(error).message}`)
+    }
+  }
+  const { host = '127.0.0.1', port, database = 'os_node', user = 'os_node', password_file, tls = 'off' } = driver
+  const password =
+    environment.OS_DB_PASSWORD ??
+    (password_file ? file('password_file', password_file).replace(/\r?\n$/, '') : (driver.password ?? ''))
+  const files = (['ca', 'cert', 'key'] as const).flatMap(name => {
+    const path = driver[`tls_${name}`]
+    return path ? [[name, file(`tls_${name}`, path)] as const] : []
+  })
+  return {
+    version: __VERSION__,
+    dialect,
+    host,
+    port: port || PORTS[dialect]!,
+    database,
+    user,
+    password,
+    tls: tls !== 'off' && { ...Object.fromEntries(files), rejectUnauthorized: tls === 'on' },
+    statementMs: driver.statement_timeout_ms ?? 30_000,
+    retentionDays: driver.retention_days ?? 0,
+  }
+}

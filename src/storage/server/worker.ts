@@ -1,0 +1,81 @@
+// The worker of a database server: dist/os-node-sql.js, a program of its own beside the bundle with both libraries in it, read
+// only where storage.sql.dialect names a server. It is fed and asked like the worker of the sqlite view. It ends at the first
+// failure of the server, with the reason; the main thread starts a new one after a growing pause, which goes on where the
+// server is. Questions have a connection of their own, so that a long one does not hold up the facts.
+import { getHeapStatistics } from 'node:v8'
+import { parentPort, workerData } from 'node:worker_threads'
+import { OsError } from '../../lib/errors'
+import { recordsOf } from '../batch'
+import type { FromWorker, Question, ToWorker, WorkerState } from '../messages'
+import { Answers } from './answers'
+import { type Dialect, type ServerConnection, serverError } from './connection'
+import { mysql } from './mysql'
+import { postgresql } from './postgres'
+import type { ServerSetup } from './setup'
+import { ServerStore, within } from './store'
+
+const DIALECTS: readonly Dialect[] = [postgresql, mysql]
+
+async function runServerWorker(): Promise<void> {
+  const port = parentPort!
+  const setup = workerData as ServerSetup
+  const say = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
+  const end = (thrown: unknown): never => {
+    const { code, message } = serverError(thrown)
+    say({ type: 'down', code, message })
+    process.exit()
+  }
+  if (setup.version !== __VERSION__)
+    return end(
+      new OsError('E_SQL_VERSION', `os-node-sql.js is of os-node ${__VERSION__}, this is os-node ${setup.version}`),
+    )
+  const dialect = DIALECTS.find(({ name }) => name === setup.dialect)!
+  const store = await ServerStore.open(dialect, setup, end).catch(end)
+  const state = (): WorkerState => ({ counts: { ...store.counts }, heap: heap(), hole: false })
+  const ask = questions(dialect, setup)
+
+  let work: Promise<void> = Promise.resolve()
+  port.on('message', (message: ToWorker) => {
+    if (message.type === 'batch') {
+      const { bytes, length, upTo } = message
+      work = work
+        .then(() => store.apply(recordsOf(Buffer.from(bytes, 0, length)), upTo))
+        .then(() => say({ type: 'applied', upTo, bytes, ...state() }, [bytes]))
+        .catch(end)
+    } else if (message.type === 'question') {
+      const { id, question } = message
+      ask(question).then(
+        answer => say({ type: 'answer', id, answer, ...state() }),
+        thrown => {
+          const { code, message: text } = serverError(thrown)
+          say({ type: 'failed', id, code, message: text, ...state() })
+        },
+      )
+    }
+  })
+  say({ type: 'ready', windows: [], ...(store.seq !== undefined && { seq: store.seq }), ...state() })
+}
+
+/** Answers one question after the other, over a connection that is opened when it is needed. */
+function questions(dialect: Dialect, setup: ServerSetup): (question: Question) => Promise<unknown> {
+  let before: Promise<unknown> = Promise.resolve()
+  let on: ServerConnection | undefined
+  const one = async (question: Question): Promise<unknown> => {
+    if (!on || on.lost) on = await dialect.connect(setup)
+    const connection = on
+    return within(connection, setup, () => new Answers(connection, dialect).to(question))
+  }
+  return question => {
+    const answer = before.then(() => one(question))
+    before = answer.catch(() => undefined)
+    return answer
+  }
+}
+
+function heap(): number {
+  const { used_heap_size: heapUsed, external_memory: external } = getHeapStatistics()
+  return heapUsed + external
+}
+
+// `deps check` only loads it
+if (parentPort) void runServerWorker()
