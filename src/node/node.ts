@@ -111,11 +111,8 @@ export class NodeBase {
       clock: this.#clock,
       settings: { precision, unit_dialect, payload_switches },
     })
-    this.#core = (options.createCore ?? parts.createCore)({
-      store: this.store,
-      clock: this.#clock,
-      logger: options.logger ?? null,
-    })
+    const createCore = options.createCore ?? parts.createCore
+    this.#core = createCore({ store: this.store, clock: this.#clock, logger: options.logger ?? null })
     this.#ownsAllocator = options.idAllocator === undefined
     this.idAllocator =
       options.idAllocator === undefined
@@ -129,9 +126,8 @@ export class NodeBase {
           })
         : options.idAllocator
     const { secure_session_store: store } = settings
-    const {
-      secureStorePath = store ? resolve(this.baseDir, store) : join(this.store.dataDir, 'secure_sessions.json'),
-    } = options
+    const sessions = store ? resolve(this.baseDir, store) : join(this.store.dataDir, 'secure_sessions.json')
+    const { secureStorePath = sessions } = options
     const time = new NodeTime(this.#clock, () => this.store.get<number>('security_settings.time_sync_threshold'))
     this.security = new NodeSecurity({
       clock: this.#clock,
