@@ -11,6 +11,7 @@
 //               --sign KEY.pem also writes an update for boards, which accept updates by this key; --trust A.pem,B.pem also by those
 //               --url ADDRESS of the folder where people download the image, for Raspberry Pi Imager
 //               --overlays NAME+NAME,PARAMETER=VALUE switches on these of board/overlays
+//               --firmware DIR adds firmware of radios that Debian does not carry
 //               --kernel DEB --sha256 HASH takes a kernel of Raspberry Pi instead of Debian's
 //   --release   ends with an error where a processor has no compiler here
 // The addon is compiled to dist/native, and into the bundle, for each processor that has a compiler here: `--native` only that,

@@ -200,6 +200,8 @@ async function bundle({ tests = false, types = true } = {}) {
   if (flags.has('--release') && (built.size < 3 || quic.size < 3))
     throw new Error('E_RELEASE: a release carries the addons for every processor; see above what they need')
   carriedAddons(built, common.alias['native-addons'])
+  const noAddons = join(root, '.build/no-addons.json')
+  carriedAddons([], noAddons)
   await sqlWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
   await selfTest(esbuild, common)
   rmSync(join(root, 'dist'), { recursive: true, force: true })
@@ -232,6 +234,8 @@ async function bundle({ tests = false, types = true } = {}) {
   await esbuild.build(selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, version }))
   await esbuild.build({
     ...common,
+    // only the image uses the addon from there, and has it beside
+    alias: { ...common.alias, 'native-addons': noAddons },
     plugins: [...common.plugins, counted],
     entryPoints: ['src/update/index.ts'],
     outfile: 'dist/os-node-update.js',
@@ -332,10 +336,11 @@ function valueAfter(option) {
     : process.argv.find(arg => arg.startsWith(`${option}=`))?.slice(option.length + 1)
 }
 
-/** For the image: the file of the key that signs, those of more that it trusts, the address it will have, another kernel. */
+/** For the image: the file of the key that signs, those of more that it trusts, the address it will have, another kernel, firmware of radios. */
 const imageOptions = () => ({
   ...(valueAfter('--kernel') && { kernel: { deb: valueAfter('--kernel'), sha256: valueAfter('--sha256') } }),
   overlays: valueAfter('--overlays')?.split('+'),
+  firmware: valueAfter('--firmware'),
   url: valueAfter('--url'),
   sign: valueAfter('--sign'),
   trust: (valueAfter('--trust') ?? '').split(',').filter(Boolean),

@@ -1,5 +1,5 @@
 // dist/os-node-update.js: installs updates of the SD image, shows the slots, and decides a trial. `os-node update` and `os-node slots`
-// load it; units of the image run it: `os-node-update boot | confirm | give-up | request | scheduled | stick NAME | uplink`. It is a file of its own:
+// load it; units of the image run it: `os-node-update boot | confirm | give-up | request | reset-button GPIO [CHIP] | scheduled | stick NAME | uplink`. It is a file of its own:
 // only the image has slots.
 // `os-node flash`, which writes a card, is in it too: no gateway needs it.
 // What it shows lies in a file of /run, which everybody reads: the card is for root alone.
@@ -35,6 +35,7 @@ import {
 import { disksText, removableDisks } from './disks'
 import { readUpdate } from './file'
 import { type Installed, installUpdate, type Progress } from './install'
+import { askForReset, heldAtStart, kernelButton } from './reset-button'
 import { type Schedule, scheduleOf, windowEnd } from './schedule'
 import { openSlots, type Slots, versionOn } from './slots'
 import { openSource, type Source } from './source'
@@ -317,8 +318,23 @@ function requested(): string {
   return text
 }
 
+/** Restarts the board into a factory reset where the button is held; the exit code. */
+async function resetButton(gpio: number, chip?: string): Promise<number> {
+  try {
+    if (!(await heldAtStart(kernelButton(sayOnConsoles), gpio, chip))) return 0
+    askForReset()
+  } catch (error) {
+    sayOnConsoles(lineOf(error))
+    return 1
+  }
+  sayOnConsoles('factory reset: the board starts again and erases everything')
+  execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
+  return 0
+}
+
 /** Runs a command of the image's units; the exit code. */
-async function main(command = '', name = ''): Promise<number> {
+async function main(command = '', name = '', chip?: string): Promise<number> {
+  if (command === 'reset-button') return resetButton(Number(name), chip)
   const slots = openSlots()
   const updates = new LastUpdates(PLACES.last)
   switch (command) {
@@ -351,7 +367,7 @@ async function main(command = '', name = ''): Promise<number> {
       return fromStick(slots, name)
     default:
       console.error(
-        'os-node-update boot | confirm | give-up | request | scheduled | stick NAME | uplink: for the units of the image; people use os-node update',
+        'os-node-update boot | confirm | give-up | request | reset-button GPIO | scheduled | stick NAME | uplink: for the units of the image; people use os-node update',
       )
       return 2
   }
@@ -360,7 +376,7 @@ async function main(command = '', name = ''): Promise<number> {
 }
 
 if (require.main === module)
-  void main(process.argv[2], process.argv[3]).then(
+  void main(process.argv[2], process.argv[3], process.argv[4]).then(
     code => (process.exitCode = code),
     error => {
       console.error(lineOf(error))

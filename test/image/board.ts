@@ -4,6 +4,7 @@ import { copyFileSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } 
 import { createServer, get, type Server } from 'node:http'
 import { request } from 'node:https'
 import { createRequire } from 'node:module'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -16,7 +17,7 @@ const UBOOT = '/usr/lib/u-boot/qemu_arm64/u-boot.bin'
 export const MIB = 2 ** 20
 export const BOOT_MS = 600_000
 /** where the partitions of the card begin */
-export const PLACES = { start: MIB, bootA: 17 * MIB, rootA: 114 * MIB, data: 372 * MIB }
+export const PLACES = { start: MIB, bootA: 17 * MIB, bootB: 65 * MIB, rootA: 114 * MIB, data: 372 * MIB }
 const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
 
 interface Maker {
@@ -36,6 +37,8 @@ export interface Answer {
 export interface Power {
   /** what its serial console said so far */
   said(): string
+  /** Pulls the cable of the network, or plugs it in. */
+  cable(plugged: boolean): Promise<void>
   /** What became of the writes that the card had not on its medium; nothing is lost where loseUnflushed was not called. */
   cut(): Promise<Cut>
 }
@@ -50,6 +53,8 @@ export class Board {
    * at each system call: a start takes twice the time.
    */
   separated = false
+  /** The board has a GPIO chip, which the emulator gives only without ACPI. */
+  pins = false
   readonly #running = new Set<Power>()
   readonly #key = join(this.place, 'key')
   readonly #ssh = join(this.place, 'id')
@@ -107,9 +112,22 @@ export class Board {
     execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, join(this.place, name), `::${name}`])
   }
 
+  /** Adds `words` to the kernel's command line of the slot whose boot partition is at `place`. */
+  addToCommandLine(place: number, words: string): void {
+    const partition = ['-i', `${this.card}@@${place}`]
+    const path = join(this.place, 'cmdline.txt')
+    execFileSync('mcopy', ['-o', ...partition, '::cmdline.txt', path], { stdio: 'pipe' })
+    writeFileSync(path, `${readFileSync(path, 'utf8').trimEnd()} ${words}\n`)
+    execFileSync('mcopy', ['-o', ...partition, path, '::cmdline.txt'])
+  }
+
   power(): Power {
-    const kind = ['-M', `virt,dtb-randomness=${this.separated ? 'on' : 'off'}`]
-    const machine = [...kind, '-cpu', 'cortex-a72', '-smp', '2', '-m', '512', '-nographic', '-bios', UBOOT]
+    const monitor = join(this.place, 'monitor.sock')
+    const kind = ['-M', `virt,${this.pins ? 'acpi=off,' : ''}dtb-randomness=${this.separated ? 'on' : 'off'}`]
+    const machine = [...kind, '-cpu', 'cortex-a72', '-smp', '2', '-m', '512', '-nographic', '-bios', UBOOT].concat(
+      '-monitor',
+      `unix:${monitor},server=on,wait=off`,
+    )
     const volatile = this.#disk
     const file = volatile
       ? `file.driver=nbd,file.server.type=unix,file.server.path=${join(this.place, 'disk.sock')},cache=writeback`
@@ -134,6 +152,12 @@ export class Board {
     child.once('close', () => (ended = true))
     const power: Power = {
       said: () => text.replaceAll('\r', ''),
+      cable: async plugged => {
+        const said = await until('the monitor of the emulator', () =>
+          tell(monitor, `set_link n ${plugged ? 'on' : 'off'}`),
+        )
+        if (/error/i.test(said)) throw new Error(said)
+      },
       cut: async () => {
         if (!this.#running.delete(power)) return { kept: 0, dropped: 0, torn: 0 }
         this.#served?.disconnect()
@@ -288,6 +312,20 @@ export class Board {
     this.#disk?.close()
     removeDir(this.place)
   }
+}
+
+/** What the emulator's monitor says to `command`; null where it does not answer yet. */
+function tell(path: string, command: string): Promise<string | null> {
+  return new Promise(resolve => {
+    let text = ''
+    const socket = connect(path, () => socket.write(`${command}\n`))
+    socket.on('data', chunk => {
+      text += chunk
+      // its greeting ends with the prompt, and so does the answer
+      if (text.split('(qemu) ').length > 2) socket.destroy()
+    })
+    socket.on('error', () => {}).on('close', () => resolve(text || null))
+  })
 }
 
 export interface SlotsAnswer {

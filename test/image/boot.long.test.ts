@@ -1,7 +1,8 @@
 // The image for the emulated board, booted by U-Boot, its own kernel and early system: a first boot tells address, token and
 // fingerprint on the console and on the start partition, and serves the page; after a power cut the next boot has the same identity
-// and data; an update is tried, confirmed or rolled back; a factory reset leaves nothing of them; a changed system is refused.
-// `npm run test:image` also tries the updates that must fail.
+// and data; an update is tried, confirmed or rolled back; a factory reset by file or button leaves nothing of them; without a
+// cable the board opens a Wi-Fi; a changed system is refused.
+// `npm run test:image` also tries the updates that must fail, the Wi-Fi and the button.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -19,6 +20,7 @@ let token = ''
 let deviceId = ''
 let kept = ''
 const deviceIdOf = (text: string) => /"device_id":\s*"([^"]+)"/.exec(text)![1]!
+const startPartition = (): Buffer => readFileSync(board.card).subarray(PLACES.start, PLACES.bootA)
 const dataPartition = (): Buffer => readFileSync(board.card).subarray(PLACES.data)
 const loginFile = (): string | null => orElse(null, () => board.read('os-node-login.txt'))
 const tokenOn = (power: Power): Promise<string> =>
@@ -174,20 +176,90 @@ test('after the power was cut and the data partition damaged the next boot has t
   }
 })
 
+/** What a board with a second radio does: it joins the Wi-Fi, asks for an address and then for the page. Run without the cable. */
+const JOIN = `
+wire=$(ls /sys/class/net | grep '^e')
+printf '[Match]\\nName=wlan1\\n\\n[Link]\\nUnmanaged=yes\\n' >/run/systemd/network/10-client.network
+systemctl reload systemd-networkd
+ip link set "$wire" down
+systemctl start os-node-access-point@wlan0
+wpa_passphrase "$(cat /data/access-point/name)" "$(cat /data/access-point/password)" >/run/client.conf
+ip link set wlan1 up
+wpa_supplicant -B -i wlan1 -c /run/client.conf
+printf '#!/bin/sh\\n[ "$1" != bound ] || echo "lease $ip $subnet router=$router dns=$dns"\\n' >/run/lease
+chmod 700 /run/lease
+busybox udhcpc -i wlan1 -n -q -t 60 -s /run/lease
+/usr/lib/os-node/node -e "require('https').get({host:'192.168.4.1',rejectUnauthorized:false},res=>console.log('page',res.statusCode))"
+ip link set "$wire" up
+`
+
+const closed = async (): Promise<boolean> =>
+  (await board.shell('[ -e /run/os-node-access-point ] || echo closed')).text.trim() === 'closed'
+
+/** The console and the card name the Wi-Fi that the board opened. */
+function noteAccessPoint(said: string, fresh: string): void {
+  const [, name, password] = /opens this Wi-Fi:\n+Wi-Fi: (os-node-[0-9a-f]{4})\nPassword: (\w{12})\n/.exec(said)!
+  assert.match(said, new RegExp(`open https://192\\.168\\.4\\.1/#/\\?token=${fresh}`))
+  const label = board.read('os-node-label.txt')
+  assert.match(label, new RegExp(`Wi-Fi: ${name}\nPassword: ${password}\n`))
+}
+
+async function joinAccessPoint(): Promise<void> {
+  await board.shell(`cat >/run/join <<'END'\n${JOIN}END\nsetsid sh /run/join >/run/joined 2>&1 </dev/null & exit`)
+  const joined = await until(
+    'the second radio',
+    async () => {
+      const { text } = await board.shell('cat /run/joined; ip -o link show up')
+      return text.includes('page') ? text : null
+    },
+    BOOT_MS,
+  )
+  assert.match(joined, /^lease 192\.168\.4\.\d+ 255\.255\.255\.0 router= dns=$/m)
+  assert.match(joined, /^page 200$/m)
+  await until('the access point to close', closed, BOOT_MS)
+}
+
+async function resetByButton(power: Power): Promise<void> {
+  // the emulated board has a chip whose lines are all at ground
+  const { text: held } = await board.shell('os-node-update reset-button 5 9030000.pl061')
+  assert.match(held, /everything on this board is erased in 10 s/)
+  const reset = (): boolean => power.said().split('everything on the data partition is erased').length > 2
+  await until('the factory reset', reset, BOOT_MS)
+  await until('its end', () => orElse(true, () => board.read('factory-reset') === ''), BOOT_MS)
+  assert.doesNotMatch(board.read('os-node.conf'), /^[^#\n]/m)
+}
+
 test('a file factory-reset on the start partition: a new identity, and nothing of the old one on the card', async t => {
   const old = dataPartition()
   const at = old.indexOf('-----BEGIN PRIVATE KEY-----')
   assert.ok(at > 0)
   const secret = old.subarray(at, at + 160)
   board.write('factory-reset', '')
+  for (const name of ['os-node-login.txt', 'os-node-label.txt']) board.write(name, `an old secret in ${name}`)
+  board.pins = whole
+  if (whole) board.addToCommandLine(PLACES.bootB, 'modules_load=mac80211_hwsim')
   const power = board.power()
   t.after(power.cut)
+  if (whole) await power.cable(false)
   const fresh = await tokenOn(power)
   assert.match(power.said(), /factory reset: everything on the data partition is erased/)
   assert.notEqual(fresh, token)
+  if (whole) noteAccessPoint(power.said(), fresh)
+  await until('the login file', () => loginFile()?.includes(fresh))
+  assert.ok(!startPartition().includes('an old secret'))
+  if (whole) {
+    await power.cable(true)
+    await until('the access point to close', closed, BOOT_MS)
+  }
+  await until('the page of the board', () => board.health(), BOOT_MS)
   const refused = await board.ask('/api/dashboard', { token })
   assert.equal(refused.status, 401, refused.text)
   assert.notEqual(deviceIdOf((await board.ask('/api/dashboard', { token: fresh })).text), deviceId)
+
+  if (whole) {
+    await joinAccessPoint()
+    await resetByButton(power)
+  }
   await power.cut()
   assert.ok(!dataPartition().includes(secret))
   assert.throws(() => board.read('factory-reset'), /File "::factory-reset" not found/)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { runOnBusybox } from '../lib/busybox'
 import { root, tempDir } from '../lib/gateway'
+import { prng } from '../lib/random'
 
 const SETUP = join(root, 'src/build/image/root/usr/lib/os-node/setup')
 
@@ -126,4 +127,43 @@ test('the schedule of updates: every night without more, over midnight, and line
     assert.match(read('os-node-setup.txt')!, rule, text)
     assert.equal(read(timer) === null, !text.includes(url), text)
   }
+})
+
+test('a damaged os-node.conf: the board starts with defaults, ten lines are named, and the rest is counted', () => {
+  const random = prng(15)
+  const bytes = Buffer.from(Array.from({ length: 200_000 }, () => 256 * random()))
+  const dir = tempDir()
+  const damaged = join(dir, 'damaged')
+  writeFileSync(damaged, bytes)
+  runOnBusybox(SETUP, damaged, dir)
+  const report = readFileSync(join(dir, 'os-node-setup.txt'), 'latin1').trimEnd().split('\n')
+  assert.equal(report.length, 11)
+  for (const line of report.slice(0, 10)) assert.match(line, /^os-node\.conf line \d+: [ -~]{1,80}$/)
+  assert.match(report[10]!, /^os-node\.conf: \d+ more lines cannot be used: is the file damaged\?$/)
+  assert.ok(!existsSync(join(dir, 'os-node-hostname')))
+  const long = setUp(`hostname=good-1\n${'#'.repeat(70_000)}\nhostname=late\n`)
+  assert.equal(long('os-node-hostname'), 'good-1\n')
+  assert.match(long('os-node-setup.txt')!, /the file is longer than 64 KiB: the rest is not read/)
+  const folder = tempDir()
+  runOnBusybox(SETUP, folder, dir)
+  assert.match(readFileSync(join(dir, 'os-node-setup.txt'), 'utf8'), /os-node\.conf is no file: nothing of it is used/)
+})
+
+test('a file of an editor that writes two bytes for each letter is read', () => {
+  const dir = tempDir()
+  writeFileSync(join(dir, 'c'), Buffer.from('\ufeffhostname=good-1\r\n', 'utf16le'))
+  runOnBusybox(SETUP, join(dir, 'c'), dir)
+  assert.equal(readFileSync(join(dir, 'os-node-hostname'), 'utf8'), 'good-1\n')
+  assert.equal(readFileSync(join(dir, 'os-node-setup.txt'), 'utf8'), '')
+})
+
+test('the reset button has a GPIO of the header that is no identification; the country of the Wi-Fi is also that of the access point', () => {
+  for (const gpio of ['2', '9', '10', '27'])
+    assert.equal(setUp(`reset_button=${gpio}`)('os-node-reset-button'), `${gpio}\n`)
+  for (const gpio of ['0', '1', '28', 'GPIO21', '021', '']) {
+    const read = setUp(`reset_button=${gpio}`)
+    assert.equal(read('os-node-reset-button'), null, gpio)
+    assert.equal(read('os-node-setup.txt'), 'os-node.conf line 1: reset_button: the number of a GPIO, 2 to 27\n')
+  }
+  assert.equal(setUp('wifi_country=DE')('os-node-country'), 'DE\n')
 })

@@ -46,7 +46,8 @@ disable_splash=1
  * Raspberry Pi 3 and Zero 2 W: what their firmware knows of tryboot is not documented, so it starts U-Boot from the start partition. Both
  * slots use the device tree that the firmware passed, with its overlays.
  */
-const bcm2837 = (tag, trees) => ({
+const bcm2837 = (tag, trees, radio) => ({
+  ...(radio && { radio }),
   tag,
   chip: 'bcm2837',
   overlays: ['spi0-2cs'],
@@ -107,13 +108,17 @@ const BCM2712 = {
  * command line; `config` and `boot`: config.txt and more files of a boot partition; `startConfig` and `start`: the same of the start
  * partition; `addresses`: where U-Boot loads what (boot.cmd); `chip`: whose overlays go beside the kernel that the firmware starts;
  * `overlays`: those that are switched on where --overlays does not say, `ownOverlays`: the same of a kernel with overlays of its own; `tag`: of
- * Raspberry Pi Imager for the board; `newer`: packages that come from backports; `lacks`: what the image cannot do by them.
+ * Raspberry Pi Imager for the board; `newer`: packages that come from backports; `lacks`: what the image cannot do by them; `radio`: firmware
+ * that Debian does not carry, and of which boards.
  */
 export const IMAGE_BOARDS = {
   'rpi-3': bcm2837('pi3-64bit', ['bcm2837-rpi-3-a-plus', 'bcm2837-rpi-3-b', 'bcm2837-rpi-3-b-plus']),
   'rpi-4': BCM2711,
   'rpi-5': BCM2712,
-  'rpi-zero-2-w': bcm2837('pi3-64bit', ['bcm2837-rpi-zero-2-w']),
+  'rpi-zero-2-w': bcm2837('pi3-64bit', ['bcm2837-rpi-zero-2-w'], {
+    firmware: 'brcm/brcmfmac43430b0-sdio.bin',
+    of: 'some revisions of Raspberry Pi Zero 2 W',
+  }),
   cm4: BCM2711,
   'qemu-virt': {
     early: ['virtio_mmio', 'virtio_blk', ...COMMON],

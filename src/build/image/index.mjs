@@ -11,6 +11,7 @@ import { makePackages } from '../deb.mjs'
 import { tool } from '../node-runtime.mjs'
 import { IMAGE_BOARDS } from './boards.mjs'
 import { BOOT_MIB, DISK_ID, makeDisk, makeFat, makeRoot, START_MIB } from './disk.mjs'
+import { addFirmware, hasFirmware } from './firmware.mjs'
 import { writeForImager } from './imager.mjs'
 import { makeInitramfs } from './initramfs.mjs'
 import { layOutKernel, ownOverlays, packedKernel } from './kernel.mjs'
@@ -71,6 +72,13 @@ function bootScript(root, addresses) {
   return Buffer.concat([head, body])
 }
 
+/** The names that the device tree of `board` may have, for a card in another board: the script problems compares. */
+function writeNames(root, tree, board) {
+  const path = join(root, 'board', `${board}.json`)
+  const names = existsSync(path) ? Object.keys(JSON.parse(readFileSync(path, 'utf8')).compatible) : []
+  writeFileSync(join(tree, 'usr/lib/os-node/compatible'), names.map(name => `${name}\n`).join(''))
+}
+
 /** Writes the update of the parts in `work` beside the image, signed by the key in the file `sign`; its path and size. */
 function makeUpdate(root, { board, version, seconds, work, out, sign }) {
   const { writeUpdate } = createRequire(import.meta.url)(join(root, 'dist/os-node-update.js'))
@@ -92,6 +100,7 @@ function makeUpdate(root, { board, version, seconds, work, out, sign }) {
  * Makes the image of `board`; its path. `quick`: only the unpacked image. `url`: `base` of writeForImager. `out`: where it goes. `sign`: file with the private key
  * (Ed25519, PEM) that signs an update beside the image, and whose updates the image accepts; `trust`: files with further public keys; `trial`: time for a new version to work.
  * `overlays`: device tree overlays to switch on instead of the board's own. `kernel`: a package instead of Debian's, `{ deb, sha256 }`.
+ * `firmware`: a folder with more firmware of radios.
  */
 export function makeImage(
   root,
@@ -106,6 +115,7 @@ export function makeImage(
     trial,
     overlays,
     kernel,
+    firmware,
     url,
     say,
   },
@@ -138,6 +148,11 @@ export function makeImage(
     const { newer } = recipe
     const other = kernel && { kernel: join(work, 'kernel') }
     const { base, release } = makeSystem(root, tree, { deb, keys, trial, newer, ...other, say })
+    if (firmware) say(`firmware: ${addFirmware(firmware, tree).join(', ')}`)
+    const { radio } = recipe
+    if (radio && !hasFirmware(tree, radio.firmware))
+      say(`no Wi-Fi on ${radio.of}: Debian does not carry ${radio.firmware}; --firmware DIR adds it`)
+    writeNames(root, tree, board)
     const bases = [...(kernel ? [join(work, 'kernel')] : []), base]
     if (recipe.chooser === 'firmware') {
       step('kernel module that asks the firmware to try a slot')
@@ -152,10 +167,11 @@ export function makeImage(
     const configOf = text => (theirs ? text.replace('upstream_kernel=1\n', '') : text) + switchedOn
     step('early system')
     const init = readFileSync(join(root, 'src/build/image/init'))
+    const conf = readFileSync(join(root, 'src/build/image/os-node.conf'))
     const initramfs = join(work, 'initramfs')
     // what another kernel has inside, or does not need, is known to its maker
     const modules = kernel ? recipe.early.map(name => (MUST.includes(name) ? name : `${name}?`)) : recipe.early
-    writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init }))
+    writeFileSync(initramfs, makeInitramfs(tree, { release, modules, init, conf }))
     step('root file system (packing takes a minute)')
     // the same salt for every version: a block that stays has the same hash in the tree, and an update does not transfer it
     const salt = createHash('sha256').update(board).digest('hex')
@@ -170,7 +186,7 @@ export function makeImage(
       ...fromBases(bases, release, recipe.boot),
     }
     const startFiles = {
-      'os-node.conf': readFileSync(join(root, 'src/build/image/os-node.conf')),
+      'os-node.conf': conf,
       ...(recipe.chooser === 'firmware' && { 'autoboot.txt': AUTOBOOT }),
       ...(recipe.startConfig !== undefined && {
         'config.txt': recipe.config ? recipe.startConfig : configOf(recipe.startConfig),

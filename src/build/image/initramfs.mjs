@@ -99,8 +99,8 @@ function libraries(tree, program, found = new Set()) {
   return found
 }
 
-/** Makes the archive of one kernel, packed with zstd, from the base system in `tree`, the script `init` and the names of modules. */
-export function makeInitramfs(tree, { release, modules, init }) {
+/** Makes the archive of one kernel, packed with zstd, from the base system in `tree`, the script `init`, the os-node.conf of a new card and the names of modules. */
+export function makeInitramfs(tree, { release, modules, init, conf }) {
   const folder = join('usr/lib/modules', release)
   const read = path => readFileSync(join(tree, real(tree, path)))
   const order = modulesInOrder(join(tree, folder), modules)
@@ -114,6 +114,7 @@ export function makeInitramfs(tree, { release, modules, init }) {
     ...[...new Set(parents)].map(path => [path, DIRECTORY]),
     ['dev/console', DEVICE, '', [5, 1]],
     ['init', PROGRAM, init],
+    ['os-node.conf', FILE, conf],
     ['bin/busybox', PROGRAM, read('usr/bin/busybox')],
     ...APPLETS.map(name => [`bin/${name}`, LINK, 'busybox']),
     ...PROGRAMS.map(path => [`bin/${basename(path)}`, PROGRAM, read(path)]),

@@ -243,6 +243,8 @@ const UNITS = [
   'os-node-confirm.path',
   'os-node-firewall.path',
   'os-node-forget-login.path',
+  'os-node-problems.service',
+  'os-node-reset-button.service',
   'os-node-setup.service',
   'os-node-slots.service',
   'os-node-ssh.service',

@@ -14,7 +14,7 @@ const FLOORS: Record<string, number> = {
   'src/units': 2,
   'src/config': 2,
   'src/native': 2,
-  'src/update': 2,
+  'src/update': 2.5,
   'src/pipeline': 3,
   'src/cores': 4,
   'src/protocol': 4,

@@ -1,0 +1,28 @@
+// Firmware of radios that Debian does not carry: the files of a folder that the caller names, as /lib/firmware has them (brcm/NAME). A file
+// `brcmfmac…` outside of a folder goes into brcm, where its driver looks.
+// What fails: no such folder, nothing in it, a link to nowhere (E_USAGE).
+import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** Adds the files of the folder `from` to the system in `tree`; their names below /lib/firmware. */
+export function addFirmware(from, tree) {
+  const wrong = why => new Error(`E_USAGE: --firmware: ${why}`)
+  if (!statSync(from, { throwIfNoEntry: false })?.isDirectory()) throw wrong(`there is no folder ${from}`)
+  const added = []
+  for (const name of readdirSync(from, { recursive: true }).sort()) {
+    const path = join(from, name)
+    const stat = statSync(path, { throwIfNoEntry: false })
+    if (!stat) throw wrong(`${path} is a link to nowhere: copy the file that it means`)
+    if (!stat.isFile()) continue
+    const to = /^brcmfmac[^/]*$/.test(name) ? `brcm/${name}` : name
+    const place = join(tree, 'usr/lib/firmware', to)
+    mkdirSync(dirname(place), { recursive: true })
+    copyFileSync(path, place)
+    added.push(to)
+  }
+  if (added.length === 0) throw wrong(`${from} has no file`)
+  return added
+}
+
+/** Whether the system in `tree` has the file `name`, below /lib/firmware. */
+export const hasFirmware = (tree, name) => existsSync(join(tree, 'usr/lib/firmware', name))

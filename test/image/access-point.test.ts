@@ -1,0 +1,192 @@
+// The Wi-Fi that the image opens where it has no network: its name, password and label, when it opens and when it closes; and what a board
+// says of itself at every start. boot.long.test.ts has it with a radio.
+// Needs: linux rigtools
+import assert from 'node:assert/strict'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { runWith } from '../lib/busybox'
+import { root, tempDir } from '../lib/gateway'
+
+const SCRIPTS = join(root, 'src/build/image/root/usr/lib/os-node')
+const WIRE = '2: eth0    inet 10.0.2.15/24 brd 10.0.2.255 scope global eth0'
+const OWN = '3: wlan0    inet 192.168.4.1/24 brd 192.168.4.255 scope global wlan0'
+
+/** The folders that a script of the image works on, and programs in the place of the system's. */
+class Place {
+  readonly dir = tempDir()
+  readonly #script: string
+  /** more programs */
+  programs: Record<string, string> = {}
+
+  constructor(script: string) {
+    for (const name of ['run/systemd/network', 'data', 'boot', 'lib', 'proc/device-tree', 'sys/class/net'])
+      mkdirSync(join(this.dir, name), { recursive: true })
+    this.#script = join(this.dir, 'lib', script)
+    copyFileSync(join(SCRIPTS, script), this.#script)
+    writeFileSync(join(this.dir, 'lib/firewall'), this.logged('firewall'), { mode: 0o700 })
+    for (const name of ['addresses', 'dmesg', 'log', 'proc/cmdline']) this.write(name, '')
+    this.write('free', '500000')
+  }
+
+  logged(name: string): string {
+    return `#!/bin/sh\necho ${name} "$@" >>${this.dir}/log\n`
+  }
+
+  read(name: string): string {
+    return readFileSync(join(this.dir, name), 'utf8')
+  }
+
+  write(name: string, text: string): void {
+    writeFileSync(join(this.dir, name), text)
+  }
+
+  /** Whether the script ended with 0. */
+  run(words: string[], folders: string[]): boolean {
+    const programs = {
+      ip: `#!/bin/sh\ncat ${this.dir}/addresses\n`,
+      systemctl: this.logged('systemctl'),
+      'systemd-notify': this.logged('systemd-notify'),
+      dmesg: `#!/bin/sh\ncat ${this.dir}/dmesg\n`,
+      df: `#!/bin/sh\necho Filesystem 1024-blocks Used Available\necho /dev/vda7 600000 1 $(cat ${this.dir}/free) 1% /data\n`,
+      ...this.programs,
+    }
+    try {
+      runWith(programs, this.#script, ...words, ...folders.map(name => join(this.dir, name)))
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  accessPoint(command: string, network = 'wlan0'): boolean {
+    return this.run([command, network], ['run', 'data', 'boot'])
+  }
+
+  problems(): string {
+    assert.ok(this.run([], ['run', 'proc', 'sys', 'data']))
+    return this.read('run/os-node-problems.txt')
+  }
+}
+
+test('name and password are made once, are on the label, and a label that is gone comes back', () => {
+  const board = new Place('access-point')
+  assert.ok(board.accessPoint('wanted'))
+  const name = board.read('data/access-point/name')
+  const password = board.read('data/access-point/password')
+  assert.match(name, /^os-node-[0-9a-f]{4}$/)
+  assert.match(password, /^[a-hjkmnp-z2-9]{12}$/)
+  assert.equal(statSync(join(board.dir, 'data/access-point/password')).mode & 0o777, 0o600)
+  const label = `os-node opens this Wi-Fi where it has no network.\n\nWi-Fi: ${name}\nPassword: ${password}\nPage: https://192.168.4.1/\n`
+  assert.equal(board.read('boot/os-node-label.txt'), label)
+  rmSync(join(board.dir, 'boot/os-node-label.txt'))
+  assert.ok(board.accessPoint('wanted'))
+  assert.equal(board.read('boot/os-node-label.txt'), label)
+  const other = new Place('access-point')
+  assert.ok(other.accessPoint('wanted'))
+  assert.notEqual(other.read('data/access-point/password'), password)
+})
+
+test('no access point is wanted where another interface has an address, nor a second one', () => {
+  const board = new Place('access-point')
+  board.write('addresses', `${WIRE}\n`)
+  assert.ok(!board.accessPoint('wanted'))
+  assert.ok(existsSync(join(board.dir, 'boot/os-node-label.txt')), 'the label is there before it is needed')
+  board.write('addresses', `${OWN}\n`)
+  assert.ok(board.accessPoint('wanted'), 'its own address is no network')
+  mkdirSync(join(board.dir, 'run/os-node-access-point'))
+  assert.ok(!board.accessPoint('wanted'))
+})
+
+test('it opens with WPA2 and gives addresses but no route, says name and password, and closes once there is a network', () => {
+  const board = new Place('access-point')
+  board.programs = {
+    wpa_supplicant: `${board.logged('wpa_supplicant')}exec tail -f /dev/null\n`,
+    busybox: `${board.logged('busybox')}exec tail -f /dev/null\n`,
+    // the wire gets its address between two looks
+    sleep: `#!/bin/sh\necho '${WIRE}' >>${board.dir}/addresses\n`,
+  }
+  board.write('run/os-node-country', 'DE\n')
+  board.write('addresses', `${OWN}\n`)
+  assert.ok(board.accessPoint('wanted'))
+  assert.ok(board.accessPoint('open'))
+  const [name, password] = ['name', 'password'].map(file => board.read(`data/access-point/${file}`))
+  const state = join(board.dir, 'run/os-node-access-point')
+  assert.equal(
+    board.read('run/os-node-access-point/wpa.conf'),
+    `country=DE\nnetwork={\n  ssid="${name}"\n  mode=2\n  frequency=2437\n  key_mgmt=WPA-PSK\n  proto=RSN\n  pairwise=CCMP\n  psk="${password}"\n}\n`,
+  )
+  for (const file of ['wpa.conf', 'text']) assert.equal(statSync(join(state, file)).mode & 0o777, 0o600, file)
+  assert.doesNotMatch(board.read('run/os-node-access-point/udhcpd.conf'), /router|dns/)
+  assert.match(board.read('run/systemd/network/60-access-point.network'), /^Address=192\.168\.4\.1\/24$/m)
+  assert.match(board.read('run/os-node-access-point/text'), new RegExp(`Wi-Fi: ${name}\nPassword: ${password}\n`))
+  const log = board.read('log').replaceAll(`${state}/`, '')
+  // two programs begin at once
+  assert.deepEqual(log.split('\n').sort(), [
+    '',
+    'busybox udhcpd -f udhcpd.conf',
+    'firewall',
+    'systemctl reload systemd-networkd',
+    'systemd-notify --ready',
+    'wpa_supplicant -c wpa.conf -i wlan0',
+  ])
+  // of a second radio nothing is closed
+  assert.ok(board.accessPoint('close', 'wlan1'))
+  assert.ok(existsSync(state))
+  assert.ok(board.accessPoint('close'))
+  assert.ok(!existsSync(state))
+  assert.ok(!existsSync(join(board.dir, 'run/systemd/network/60-access-point.network')))
+})
+
+test('a radio that cannot be an access point ends with an error, and leaves nothing that keeps the next try out', () => {
+  const board = new Place('access-point')
+  board.programs = { wpa_supplicant: '#!/bin/sh\nexit 1\n', sleep: '#!/bin/sh\nexit 0\n' }
+  assert.ok(board.accessPoint('wanted'))
+  assert.ok(!board.accessPoint('open'))
+  assert.doesNotMatch(board.read('log'), /systemd-notify/)
+  assert.ok(board.accessPoint('close'))
+  assert.ok(board.accessPoint('wanted'))
+})
+
+test('a board says at every start what a person has to know: other board, radio without firmware, no network, full card', () => {
+  const board = new Place('problems')
+  board.write('addresses', `${WIRE}\n`)
+  board.write('proc/cmdline', 'console=tty1 os_node.board=rpi-4 os_node.version=1.2.3\n')
+  board.write('lib/compatible', 'raspberrypi,4-model-b\nraspberrypi,400\n')
+  board.write('proc/device-tree/compatible', 'raspberrypi,400\0brcm,bcm2711\0')
+  board.write('proc/device-tree/model', 'Raspberry Pi 400 Rev 1.0\0')
+  assert.equal(board.problems(), '')
+
+  board.write('proc/device-tree/compatible', 'raspberrypi,4-compute-module\0brcm,bcm2711\0')
+  board.write('proc/device-tree/model', 'Raspberry Pi Compute Module 4 Rev 1.0\0')
+  assert.equal(
+    board.problems(),
+    'This card is for rpi-4, the board is Raspberry Pi Compute Module 4 Rev 1.0: make the image with its --board.\n',
+  )
+  board.write('lib/compatible', '')
+  assert.equal(board.problems(), '', 'a board without a list of names')
+
+  const failed = (name: string): string =>
+    `[    6.1] brcmfmac mmc1:0001:1: Direct firmware load for brcm/${name} failed with error -2\n`
+  board.write(
+    'dmesg',
+    `${failed('brcmfmac43430b0-sdio.raspberrypi,model-zero-2-w.bin')}${failed('brcmfmac43430b0-sdio.bin')}`,
+  )
+  assert.match(
+    board.problems(),
+    /^No Wi-Fi: the image has no brcm\/brcmfmac43430b0-sdio\.bin, .*--firmware DIR adds it\.\n$/,
+  )
+  writeFileSync(join(board.dir, 'sys/class/net/wlan0'), '')
+  assert.equal(board.problems(), '', 'a radio that works by another name of its firmware')
+  board.write('addresses', '')
+  assert.equal(board.problems(), 'No network: check the cable, or set wifi_ssid and wifi_password in os-node.conf.\n')
+  board.write('run/os-node-wifi.conf', '')
+  assert.equal(board.problems(), 'No network: check wifi_ssid and wifi_password in os-node.conf, or the cable.\n')
+  mkdirSync(join(board.dir, 'run/os-node-access-point'))
+  board.write('run/os-node-access-point/text', 'No network. The board opens this Wi-Fi:\n')
+  assert.equal(board.problems(), 'No network. The board opens this Wi-Fi:\n')
+  board.write('addresses', `${WIRE}\n`)
+  rmSync(join(board.dir, 'run/os-node-access-point'), { recursive: true })
+  board.write('free', '3')
+  assert.match(board.problems(), /^The data partition is full: /)
+})
