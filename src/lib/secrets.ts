@@ -9,7 +9,7 @@ export const MASK = '********'
 const KINDS =
   'access|account|admin|aes|api|apps?|application|auth|bind|ble|bot|bthome|client|dev|device|enc|encrypt|encryption|hmac|join|' +
   'license|link|lora|master|network|nwks?|private|psk|root|rsa|sha\\d*|secret|security|session|shared|signing|ssh|storage|' +
-  'subscription|tls|wep|wifi|wpa'
+  'subscription|wep|wifi|wpa'
 /**
  * Each word may be cut anywhere: pass_word, PassWord. What filters let through (low_pass) is no password. What follows it may say
  * which of several it is, or its form.
@@ -26,7 +26,7 @@ const NAME = new RegExp(
 
 /** what each of them holds, without its cuts: most names have none of it */
 const HINT =
-  /pass|wort|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature/
+  /pass|wort|woord|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature/
 
 /** `clientSecret`, `X-Api-Key` → `client_secret`, `x_api_key` */
 export const snake = (name: string): string =>

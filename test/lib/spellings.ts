@@ -41,6 +41,9 @@ export const SPELLINGS: Readonly<Record<string, (secret: string) => unknown>> = 
   aesKey: secret => ({ aesKey: secret }),
   hmac_sha256_key: secret => ({ hmac_sha256_key: secret }),
   Passwort: secret => ({ Passwort: secret }),
+  wachtwoord: secret => ({ wachtwoord: secret }),
+  Kennwort: secret => ({ Kennwort: secret }),
+  mot_de_passe: secret => ({ mot_de_passe: secret }),
   basic_auth: secret => ({ basic_auth: secret }),
   // the name stands beside the secret
   'title and value': secret => ({ title: 'password', value: secret }),

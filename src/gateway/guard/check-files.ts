@@ -8,7 +8,15 @@ import { OsError, orElse } from '../../lib/errors'
 const IN_TLS = /^(ca|cert|key|client_ca)$/
 
 /** files beside those of tls; a path that is not absolute is one of the data directory where `true` */
-const FILES: Readonly<Record<string, boolean>> = { dbc: false, rules_file: true, secure_session_store: false }
+const FILES: Readonly<Record<string, boolean>> = {
+  dbc: false,
+  secure_session_store: false,
+  rules_file: true,
+  password_file: true,
+  tls_ca: true,
+  tls_cert: true,
+  tls_key: true,
+}
 /** the same of folders */
 const FOLDERS: Readonly<Record<string, boolean>> = { 'plugins.dir': true, 'storage.sql.driver.path': true }
 

@@ -2,9 +2,9 @@
 // it names. The password is that of OS_DB_PASSWORD, else of driver.password_file, else driver.password.
 //
 // What fails: a file that cannot be read is CONFIG_INVALID; it is read again at every new try.
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { asOsError, OsError } from '../../lib/errors'
+import { readRegular } from '../../lib/files'
 
 /** storage.sql.driver of Config.json, as far as servers use it */
 export interface ServerDriver {
@@ -49,7 +49,7 @@ export function serverSetup(
 ): ServerSetup {
   const file = (key: string, path: string): string => {
     try {
-      return readFileSync(resolve(dataDir, path), 'utf8')
+      return readRegular(resolve(dataDir, path)).toString()
     } catch (error) {
       throw new OsError('CONFIG_INVALID', `storage.sql.driver.${key}: ${asOsError(error).message}`)
     }

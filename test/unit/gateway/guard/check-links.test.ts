@@ -226,7 +226,10 @@ test('a file that is there and no regular one is refused when it is named, where
       'RESOURCES.service_plugins.port_forwarder.rules_file',
       file => ['RESOURCES.service_plugins.port_forwarder.rules_file', file],
     ],
-    ['security_settings.secure_session_store', file => ['security_settings.secure_session_store', file]],
+    ...[
+      'security_settings.secure_session_store',
+      ...['password_file', 'tls_ca', 'tls_cert', 'tls_key'].map(name => `storage.sql.driver.${name}`),
+    ].map((key): [string, (file: string) => [string, unknown]] => [key, file => [key, file]]),
   ]
   for (const [key, edit] of at) {
     for (const file of [fifo, join(dir, 'link'), dir, '/dev/null'])
