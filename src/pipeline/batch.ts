@@ -1,5 +1,6 @@
 // Packets of which several are made before any is taken: a plan puts its frame in, and all come out together, in order. The pure
 // core's batch writes each frame at once; the native one (src/cores) leaves the bytes to WebAssembly.
+import { counted } from '../lib/counted'
 import { OsError } from '../lib/errors'
 import type { PacketPlan } from './plan'
 import type { PacketSlab } from './slab'
@@ -38,7 +39,7 @@ export function copyFrames(
 }
 
 export const tooLarge = (size: number, count: number): OsError =>
-  new OsError('PACKET_TOO_LARGE', `${count} packets of together ${size} bytes do not fit`)
+  new OsError('PACKET_TOO_LARGE', `${counted(count, 'packet')} of together ${size} bytes do not fit`)
 
 export class PureBatch implements FrameBatch {
   readonly #slab: PacketSlab
