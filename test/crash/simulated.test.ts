@@ -2,29 +2,18 @@
 // built in are noticed. All of them: simulated.long.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { imageOf, worldOf } from '../lib/simulated'
+import { simulate } from '../lib/simulated'
 
 test('a seed is the same run twice, byte for byte, and another seed is another', async () => {
-  const { compile, simulate } = await worldOf()
-  const compiled = compile(await imageOf())
-  const trace = async (seed: number): Promise<string[]> => {
-    const lines: string[] = []
-    await simulate(seed, compiled, { hours: 0.05, trace: line => void lines.push(line) })
-    return lines
-  }
-  const first = await trace(1)
-  assert.ok(first.length > 500, `${first.length} lines`)
-  const other = await trace(2)
-  assert.deepEqual(await trace(1), first)
-  assert.notDeepEqual(other, first)
+  // each seed runs twice, and fails where the traces differ
+  const [first, other] = await simulate(2, { hours: 0.05 })
+  assert.deepEqual([first?.failure, other?.failure], [undefined, undefined])
+  assert.ok(first!.events > 500, `${first!.events} events`)
+  assert.notEqual(other!.hash, first!.hash)
 })
 
 for (const id of ['sync-left-out', 'answer-before-commit'])
   test(`the fault ${id} is noticed`, async () => {
-    const { compile, simulate } = await worldOf()
-    const compiled = compile(await imageOf(id))
-    const failures: (string | undefined)[] = []
-    for (let seed = 1; seed <= 10 && failures.at(-1) === undefined; seed++)
-      failures.push((await simulate(seed, compiled, { hours: 0.1, mode: 'strict' })).failure)
-    assert.ok(failures.at(-1), `${failures.length} seeds without a failure`)
+    const results = await simulate(10, { hours: 0.1, mode: 'strict' }, id)
+    assert.ok(results.at(-1)!.failure, `${results.length} seeds without a failure`)
   })

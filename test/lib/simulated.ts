@@ -1,11 +1,11 @@
-// The simulated world for tests: built once for each process, with or without a fault in the gateway.
-
-import { mkdtempSync } from 'node:fs'
-import { createRequire } from 'node:module'
+// The simulated world for tests: built once for each process; the gateway in it with or without a fault. It runs in a process of its own, as
+// `npm run test:sim` does: promises of simulated processes that died are rejected there, which would fail a test here.
+import { fork } from 'node:child_process'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type * as World from '../sim/worker'
+import type { RunOptions, RunResult } from '../sim/simulate'
 
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 
@@ -21,27 +21,48 @@ interface Variant {
 
 const load = <T>(file: string): Promise<T> => import(pathToFileURL(join(root, 'test/sim', file)).href) as Promise<T>
 
-let world: Promise<typeof World> | undefined
+let world: Promise<string> | undefined
 
-export const worldOf = (): Promise<typeof World> =>
+const worldFile = (): Promise<string> =>
   (world ??= (async () => {
-    const { buildWorld } = await load<Build>('build.mjs')
     const file = join(mkdtempSync(join(tmpdir(), 'os-sim-')), 'world.cjs')
-    await buildWorld(file)
-    return createRequire(file)(file) as typeof World
+    await (await load<Build>('build.mjs')).buildWorld(file)
+    return file
   })())
-
-const list = (): Promise<{ VARIANTS: readonly Variant[]; UNNOTICED: readonly string[] }> => load('variants.mjs')
 
 /** The faults that the world is known to notice. */
 export async function variants(): Promise<readonly Variant[]> {
-  const { VARIANTS, UNNOTICED } = await list()
+  const { VARIANTS, UNNOTICED } = await load<{ VARIANTS: readonly Variant[]; UNNOTICED: readonly string[] }>(
+    'variants.mjs',
+  )
   return VARIANTS.filter(({ id }) => !UNNOTICED.includes(id))
 }
 
-/** The text of the gateway; `id`: with that fault built in. */
-export async function imageOf(id?: string): Promise<string> {
+/**
+ * The results of the seeds from 1 on, one after the other, `last` included, until a promise is broken; `id`: with that fault built in.
+ * Rejects where the process of the world ends.
+ */
+export async function simulate(last: number, options: RunOptions, id?: string): Promise<RunResult[]> {
   const { buildImage } = await load<Build>('build.mjs')
+  const file = await worldFile()
   const variant = id === undefined ? undefined : (await variants()).find(other => other.id === id)
-  return buildImage(variant?.patches)
+  const image = join(mkdtempSync(join(tmpdir(), 'os-sim-')), 'image.js')
+  writeFileSync(image, await buildImage(variant?.patches))
+  const child = fork(file, ['--image', image])
+  const results: RunResult[] = []
+  try {
+    await new Promise<void>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('exit', code => reject(new Error(`the process of the world ended with ${code}`)))
+      child.on('message', message => {
+        if (message !== 'ready') results.push(message as RunResult)
+        if (results.length === last || results.at(-1)?.failure !== undefined) resolve()
+        else child.send({ ...options, seed: results.length + 1, twice: id === undefined })
+      })
+    })
+  } finally {
+    child.removeAllListeners('exit')
+    child.kill()
+  }
+  return results
 }
