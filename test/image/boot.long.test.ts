@@ -198,7 +198,9 @@ const closed = async (): Promise<boolean> =>
 
 /** The console and the card name the Wi-Fi that the board opened. */
 function noteAccessPoint(said: string, fresh: string): void {
-  const [, name, password] = /opens this Wi-Fi:\n+Wi-Fi: (os-node-[0-9a-f]{4})\nPassword: (\w{12})\n/.exec(said)!
+  const opened = /opens this Wi-Fi:\n+Wi-Fi: (os-node-[0-9a-f]{4})\nPassword: (\w{12})\n/.exec(said)
+  assert.ok(opened, said.slice(-3000))
+  const [, name, password] = opened
   assert.match(said, new RegExp(`open https://192\\.168\\.4\\.1/#/\\?token=${fresh}`))
   const label = board.read('os-node-label.txt')
   assert.match(label, new RegExp(`Wi-Fi: ${name}\nPassword: ${password}\n`))
