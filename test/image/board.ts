@@ -112,6 +112,15 @@ export class Board {
     execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, join(this.place, name), `::${name}`])
   }
 
+  /** Each free cluster of the start partition gets `text` over and over, as removed files leave it. */
+  fillFreeSpace(text: string): void {
+    const partition = ['-i', `${this.card}@@${PLACES.start}`]
+    const said = execFileSync('mdir', [...partition, '::'], { encoding: 'utf8' })
+    const free = Number(/([\d ]+) bytes free/.exec(said)![1]!.replaceAll(' ', ''))
+    this.write('removed', text.repeat(Math.ceil(free / text.length)).slice(0, free))
+    execFileSync('mdel', [...partition, '::removed'])
+  }
+
   /** Adds `words` to the kernel's command line of the slot whose boot partition is at `place`. */
   addToCommandLine(place: number, words: string): void {
     const partition = ['-i', `${this.card}@@${place}`]
