@@ -3,7 +3,7 @@
 //
 // What fails: a core or name that does not exist is NOT_FOUND; a configuration that cannot be read is CONFIG_INVALID or
 // CONFIG_SYNTAX. A core that this machine cannot run is discovered and not available; it can be made active, and pycore, whose packets are
-// the same, stands in for it with a warning.
+// the same, is used in its place, with a warning.
 import { OsError } from '../lib/errors'
 import { readConfig, record } from '../pipeline/settings'
 

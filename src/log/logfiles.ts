@@ -21,7 +21,7 @@ export interface LogSource {
   bytesAfter(seq: number): number
   /** holds records from the seq on that `lowest` returns; absent: the log is another's */
   pin?(lowest: () => number | undefined): void
-  /** where a reader stands, see FlashLog; what writes is absent where the log is another's */
+  /** the position of a reader, see FlashLog; what writes is absent where the log is another's */
   cursor(name: string): number | undefined
   appendCursor?(name: string, seq: number): number
   counter?(name: string): number | undefined

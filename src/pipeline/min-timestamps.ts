@@ -1,7 +1,7 @@
 // The newest time of each content that was acknowledged before its template was forgotten. An older FULL is no base for DIFFs: the
 // next one would leave out what changed between. A sender whose clock was set back is believed after a while.
 
-/** the content of a floor that stands for every content of its AID: what it had was lost with its place in the spill */
+/** the content of a min timestamp that holds for every content of its AID: what it had was lost with its place in the spill */
 export const ANY_CONTENT = 0
 
 /** contents of one AID whose newest time is remembered */

@@ -134,7 +134,7 @@ export class SendTemplate {
     return fulls.length > 0 && fulls[0]!.ordinal < this.acked ? fulls[0]!.ordinal : this.acked
   }
 
-  /** Takes what a FULL tells of every slot. */
+  /** Takes the values of every slot from a FULL. */
   book(metaText: readonly string[], numbers: Float64Array, ordinal: number): void {
     for (let i = 0; i < this.count; i++) {
       if (metaText[i] !== this.metas[i]) {

@@ -334,7 +334,7 @@ export class Database {
     return { script: serverProgram(serverScript), setup: { ...setup, ...(origin !== undefined && { origin }) } }
   }
 
-  /** A number for the log, by which a server tells it from others. */
+  /** The number that identifies this log at a server. */
   #newOrigin(): number {
     const origin = randomInt(1, 2 ** 47)
     this.#o.log.appendCounter?.(ORIGIN, origin)

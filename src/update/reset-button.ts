@@ -22,7 +22,7 @@ interface Chip {
 /** What the button needs; handed in for tests. */
 export interface ButtonWorld {
   chips(): Chip[]
-  /** Takes the line with a pull-up: whether it is at ground, as often as it is asked. */
+  /** Takes the line with a pull-up: each call returns whether it is at ground. */
   hold(chip: string, line: number): Promise<{ pressed(): Promise<boolean>; close(): Promise<void> }>
   sleep(ms: number): Promise<void>
   say(text: string): void
@@ -65,7 +65,7 @@ export async function heldAtStart(world: ButtonWorld, gpio: number, label?: stri
   }
 }
 
-/** The kernel's chips. One that goes away while it is asked is none. */
+/** The kernel's chips. One that disappears during the query is left out. */
 function kernelChips(): Chip[] {
   return readdirSync('/dev')
     .filter(name => /^gpiochip\d+$/.test(name))
