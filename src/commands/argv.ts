@@ -1,7 +1,7 @@
 // A command line as one text → argv, with the quoting people know and nothing else of a shell: no variables, no globs, no
 // pipes, no substitution. Unbalanced quotes are BAD_REQUEST.
 import { OsError } from '../lib/errors'
-import { isSecretName, MASK, maskText, VALUE } from '../lib/secrets'
+import { isSecretName, MASK, mayBeSecret, maskText, VALUE } from '../lib/secrets'
 
 const MAX_CHARS = 64 * 1024
 
@@ -66,7 +66,7 @@ export function auditText(argv: readonly string[]): string {
 function namesSecret(key: string): boolean {
   const parts = key.split(/[.[\]]+/).filter(Boolean)
   const inPair = /^[a-z]/i.test(key) && parts.length > 2 && (VALUE.test(parts.at(-1)!) || /^\d+$/.test(parts.at(-1)!))
-  return inPair || parts.some(isSecretName)
+  return inPair || parts.some(mayBeSecret)
 }
 
 const keyAt = (argv: readonly string[], k: number): string =>

@@ -4,7 +4,7 @@
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
 import { isObject } from '../lib/objects'
-import { isSecretName, masked } from '../lib/secrets'
+import { isSecret, masked } from '../lib/secrets'
 import { allowed, entriesOf, metadata, schemaAt, schemaBelow, takesAnyName } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
@@ -29,7 +29,7 @@ interface Checked {
 const MAX_FAULTS = 100
 
 const show = (value: unknown, path: readonly (string | number)[]): string => {
-  if (path.some(part => isSecretName(String(part)))) return 'what is there'
+  if (path.some(part => isSecret(String(part), value))) return 'what is there'
   const text = JSON.stringify(masked(value)) ?? 'nothing'
   return text.length > 60 ? `${text.slice(0, 57)}…` : text
 }

@@ -1,7 +1,7 @@
 // A value that comes as text (config-set --value 5 --type int, {value_type} over HTTP) → the value meant. Without a type the
 // schema's type of that key decides. A text that does not fit is CONFIG_INVALID and says what was expected.
 import { OsError, orElse } from '../lib/errors'
-import { isSecretName, masked } from '../lib/secrets'
+import { isSecret, masked } from '../lib/secrets'
 import type { ValueType } from './describe'
 
 /** The names people and other tools use for types. */
@@ -26,7 +26,7 @@ export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'js
 
 /** What was given, for the text of an error; a secret is not repeated (X19). */
 const shown = (key: string, value: unknown): string =>
-  key.split('.').some(isSecretName) ? 'what was given' : JSON.stringify(masked(value)).slice(0, 200)
+  key.split('.').some(part => isSecret(part, value)) ? 'what was given' : JSON.stringify(masked(value)).slice(0, 200)
 
 const refuse = (key: string, value: unknown, what: string): OsError =>
   new OsError('CONFIG_INVALID', `${key}: ${shown(key, value)} is not ${what}`, { details: { key, allowed: what } })

@@ -18,7 +18,7 @@ const NAME = new RegExp(
   (
     '(?:(?:password|passwort|kennwort|wachtwoord|contrasena|motdepasse|passwd|passphrase|passcode|secret|token|credential)s?|' +
     '(?:^|_)(?:(?<!(?:all|band|by|high|low)_)pass(?:_?key)?|pw|pwd|psk|otp|pincode|cred|community|basicauth|oauth|jwt|' +
-    `authorization|bearer|cookie|signature|webhook(?:_?urls?)?|(?:${KINDS})_?key)s?)` +
+    `authorization|bearer|cookie|signature|hmac|session_?id|webhook(?:_?urls?)?|(?:${KINDS})_?key)s?)` +
     '(?:_?(?:hash|value|text|string|plain|clear|raw|hex|pem|base64|old|new|prev|previous|current|next|backup|prod|production|' +
     'staging|primary|secondary|confirm|confirmation|repeat|header|\\d+))*$'
   ).replace(/[a-z](?=[a-z])/g, '$&_?'),
@@ -26,7 +26,7 @@ const NAME = new RegExp(
 
 /** what each of them holds, without its cuts: most names have none of it */
 const HINT =
-  /pass|wort|woord|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature/
+  /pass|wort|woord|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature|hmac|session/
 
 /** `clientSecret`, `X-Api-Key` → `client_secret`, `x_api_key` */
 export const snake = (name: string): string =>
@@ -52,6 +52,23 @@ export function isSecretName(name: string): boolean {
   return is
 }
 
+/** Names of secrets and of other things: what they hold says which. A pin of a board has one or two digits. */
+const MAYBE = /(?:^|_)(?:key|licen[cs]e|salt|seed)$/
+const PIN = /(?:^|_)pin$/
+
+/** True for a name whose value may be a secret. */
+export const mayBeSecret = (name: string): boolean =>
+  isSecretName(name) || MAYBE.test(snake(name)) || PIN.test(snake(name))
+
+/** True for a name of a secret, or one that may be with a value that looks like one. */
+export function isSecret(name: string, value: unknown): boolean {
+  if (isSecretName(name)) return true
+  if (typeof value !== 'string' || value === '') return false
+  const word = snake(name)
+  if (PIN.test(word)) return value === MASK || /^\d{4,12}$/.test(value)
+  return MAYBE.test(word) && (value === MASK || looksMade(value))
+}
+
 /** What a pair calls its name, and what its value. */
 const LABEL =
   /^(?:(?:key|header|field|option|param|parameter|property|attribute|setting|var|variable)(?:_?name)?|name|title|id|label|type|kind|k|n)$/i
@@ -64,13 +81,13 @@ export const labelsOf = (pair: object): string[] =>
 
 /** True for what is named like a secret where it is: by its key, or by the label of the pair that it is the value of. */
 export function holdsSecret(around: unknown, name: string | number): boolean {
-  if (isSecretName(String(name))) return true
-  if (!Array.isArray(around)) return VALUE.test(String(name)) && labelsOf(Object(around)).some(isSecretName)
+  if (isSecret(String(name), Object(around)[name])) return true
+  if (!Array.isArray(around)) return VALUE.test(String(name)) && labelsOf(Object(around)).some(label => isSecret(label, Object(around)[name]))
   // [name, value], names and values in turn, --name value
   const before: unknown = around[Number(name) - 1]
   // keys of the configuration in a row are no pairs
   const paired = around.length % 2 === 0 && Number(name) % 2 === 1 && !String(before).includes('.')
-  return typeof before === 'string' && (paired || before.startsWith('-')) && isSecretName(before)
+  return typeof before === 'string' && (paired || before.startsWith('-')) && isSecret(before, around[Number(name)])
 }
 
 const URL = /([a-z][a-z0-9+.-]{0,30}:\/\/)([^\s"'<>`]+)/gi
@@ -90,6 +107,13 @@ const SAID = new RegExp(
 )
 /** `--token x`, `-u user:password` */
 const ARGUMENT = /(?<!\S)(--?[A-Za-z][\w-]{0,60})(\s+)([^\s-]\S*)/g
+/** `mysql -pWORD`, `sshpass -p WORD` */
+const PROGRAM = /\b((?:mysql|mariadb|sshpass)[\w-]{0,20}\s(?:[^|;&\n]{0,200}?\s)?-p\s?)[^\s-]\S*/g
+/** `the password is x1`: with a sign that no word of a sentence has */
+const SENTENCE = new RegExp(
+  `\\b([A-Za-z][\\w-]{0,60})(\\s+(?:is|was|are)(?:\\s+now)?\\s+)(${IN_QUOTES}|(?=[^\\s,;]{0,200}[^\\s,;A-Za-z.)])[^\\s,;]+)`,
+  'g',
+)
 const ELEMENT = /<([\w:-]{1,60})>[^<>]+(?=<\/)/g
 /** what a QR code of a network says */
 const NETWORK = /\b(WIFI:(?:[^\s;]{0,64};){0,6}P:)[^\s;]+/gi
@@ -141,7 +165,7 @@ export function maskText(text: string): string {
     return shown === orElse('', () => JSON.stringify(json)) ? text : shown
   }
   // the usual text holds nothing that could be one
-  if (!/[:=<]|bearer|(?<!\S)-/i.test(text)) return text
+  if (!/[:=<]|bearer|(?<!\S)-|\s(?:is|was|are)\s/i.test(text)) return text
   return text
     .replace(URL, (_, scheme: string, address: string) => scheme + maskUrl(address))
     .replace(USER_INFO, word => (/:/.test(word) && !/:\/\/|^mailto:/.test(word) ? `${MASK}@` : word))
@@ -149,14 +173,18 @@ export function maskText(text: string): string {
       HEADER_NAME.test(name) ? `${name}${colon}${kind}${MASK}` : all,
     )
     .replace(ASSIGNED, (all, name: string, is: string, kind: string, value: string) =>
-      isSecretName(name) && !value.startsWith(MASK) ? `${name}${is}${kind}${MASK}` : all,
+      isSecret(name, value) && !value.startsWith(MASK) ? `${name}${is}${kind}${MASK}` : all,
     )
     .replace(SAID, (all, name: string, colon: string, value: string) =>
-      isSecretName(name) && !value.startsWith(MASK) ? `${name}${colon}${MASK}` : all,
+      isSecret(name, value) && !value.startsWith(MASK) ? `${name}${colon}${MASK}` : all,
     )
     .replace(ARGUMENT, (all, name: string, blank: string, value: string) =>
-      (/^(?:-u|--user)$/.test(name) ? value.includes(':') : isSecretName(name)) ? `${name}${blank}${MASK}` : all,
+      (/^(?:-u|--user)$/.test(name) ? value.includes(':') : isSecret(name, value)) ? `${name}${blank}${MASK}` : all,
     )
+    .replace(SENTENCE, (all, name: string, is: string, value: string) =>
+      isSecret(name, value) && !value.startsWith(MASK) ? `${name}${is}${MASK}` : all,
+    )
+    .replace(PROGRAM, `$1${MASK}`)
     .replace(ELEMENT, (all, name: string) => (isSecretName(name) ? `<${name}>${MASK}` : all))
     .replace(NETWORK, `$1${MASK}`)
     .replace(QUOTED, (all, before: string, name: string) => (isSecretName(name) ? `${before}"${MASK}"` : all))

@@ -283,7 +283,7 @@ export class FlashLog {
     const fresh: LossRange[] = []
     for (const { from, to, facts } of found.vanished) fresh.push(...ledger.add('damaged', from, to, facts))
     for (const finding of found.findings) fresh.push(...this.#repair.enter(finding))
-    this.#repair.tell(fresh)
+    this.#repair.warn(fresh, found.openEnd)
     if (found.chain) this.#o.logger.warn(found.chain)
     for (const { from, to, facts } of found.dropped) fresh.push(...ledger.add('dropped', from, to, facts))
     if (!found.unread) this.#repair.look()
@@ -355,7 +355,7 @@ export class FlashLog {
     const finding = this.#repair.inspect(segment)
     if (!finding) return
     const fresh = this.#repair.enter(finding)
-    this.#repair.tell(fresh)
+    this.#repair.warn(fresh)
     if (!this.#closed) this.#appendLosses(fresh)
     // the active file is mended at the next start; until then readers step over the damage
     if (segment === this.#segments.active || this.#writer.failure) return

@@ -29,6 +29,8 @@ export interface Recovered {
   readonly empty: Segment[]
   /** segments that are gone without a note in the ledger */
   readonly vanished: Gone[]
+  /** first record of a newest segment that is gone, where its last one is not known */
+  openEnd?: number
   /** the oldest of a full log: a drop that was cut off before its note */
   readonly dropped: Gone[]
   /** newest segments that a killed process may have left in the page cache: the first commit syncs them */
@@ -90,11 +92,24 @@ export function lookInto(o: LogSettings): Recovered {
     for (const why of found.other) o.logger.warn(`${why}, and no segment of the log: it stays as it is; remove it`)
     return found
   } catch (error) {
+    if (errno(error) === 'ENOTDIR' && o.files.exists(o.dir) && moveAway(o)) return lookInto(o)
     const text = `the log folder ${o.dir} cannot be used: ${asOsError(error).message}`
     if (!diskFault(error)) throw new OsError('DATA_DIR', text, { cause: error })
     o.logger.warn(`${text}; records wait in RAM`)
     return nothingFound(text)
   }
+}
+
+/** A file where the folder should be, as a mistake of a copy leaves it. */
+function moveAway({ dir, files, logger, clock }: LogSettings): boolean {
+  const aside = `${dir}.damaged-${Math.floor(clock.wall())}`
+  try {
+    files.rename(dir, aside)
+  } catch {
+    return false // the error of the folder is the one to show
+  }
+  logger.warn(`${dir} is a file, not a folder: it is kept as ${aside}, and the log begins empty`)
+  return true
 }
 
 /** `bounds`: what may have dropped the oldest; null: nothing is checked, for the log is another process's. */
@@ -208,7 +223,9 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
 }
 
 /** The newest segments are gone, from record `from` on; where they ended is known after a clean stop only. */
-function newestGone(found: Recovered, { base, boot, last = base }: Witness, from: number): void {
+function newestGone(found: Recovered, witness: Witness, from: number): void {
+  const { base, boot, last = base } = witness
+  if (witness.last === undefined) found.openEnd = base
   const first = Math.min(from, base)
   found.vanished.push({ from: first, to: last, facts: last - first + 1, created: 0 })
   found.boot = Math.max(found.boot, boot)

@@ -69,9 +69,14 @@ export class DamageRepair {
     )
   }
 
-  /** One line for all that is gone for no good reason; a torn end is what a crash leaves. */
-  tell(fresh: readonly LossRange[]): void {
-    const names = fresh.filter(r => r.reason !== 'torn').map(r => (r.from === r.to ? `${r.from}` : `${r.from}-${r.to}`))
+  /**
+   * One line for all that is gone for no good reason; a torn end is what a crash leaves. `openEnd`: the range that ends there may
+   * hold more records.
+   */
+  warn(fresh: readonly LossRange[], openEnd?: number): void {
+    const name = ({ from, to }: LossRange): string =>
+      to === openEnd ? `${from} and later` : from === to ? `${from}` : `${from}-${to}`
+    const names = fresh.filter(r => r.reason !== 'torn').map(name)
     if (names.length === 0) return
     const more = names.length > LISTED ? ` and ${counted(names.length - LISTED, 'more range')}` : ''
     const text = names.slice(0, LISTED).join(', ') + more

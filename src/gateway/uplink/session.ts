@@ -218,7 +218,8 @@ export class UplinkSession {
     } else if (plain && !held)
       logger.warn(
         `the upstream has a session with AID ${aid} from another address; data waits for a key. ` +
-          `It comes when that address is silent, or at once after os-node session forget ${aid} on the upstream`,
+          `It comes when that address is silent, or at once after os-node session forget ${aid} on the upstream. ` +
+          'Where another uplink leads to the same upstream, set the same "server" in both',
       )
     if (plain) return
     if (!encoders.wasSent(refused) || !client.onBadKey(refused)) return

@@ -219,7 +219,7 @@ test('records, headers, scans and ledgers are what is written down', () => {
   for (const count of [0, 1, 9, 10, 11, 12]) {
     const said: string[] = []
     const repair = new DamageRepair({ logger: { warn: (text: string) => said.push(text) } } as never)
-    repair.tell([
+    repair.warn([
       { reason: 'torn', from: 900, to: 901, records: 2 },
       ...Array.from(
         { length: count },

@@ -61,6 +61,7 @@ export class MemFiles implements Files {
   }
   list(path: string): string[] {
     this.gate('read', path)
+    if (this.files.has(path)) throw systemError('ENOTDIR')
     return [...this.files.keys()].filter(name => dirname(name) === path).map(name => name.slice(path.length + 1))
   }
   exists(path: string): boolean {

@@ -4,7 +4,7 @@ import { createLogger } from '../../../src/lib/logger'
 import { verify } from '../../../src/log'
 import { decodeHeader, scanSegment, segmentBase } from '../../../src/log/segment'
 import { DIR, factOf, factsOf, LOCAL, openLog, random, seqsOf } from './helpers'
-import { type MemFiles, systemError } from './memfiles'
+import { MemFiles, systemError } from './memfiles'
 
 interface Place {
   seq: number
@@ -289,6 +289,7 @@ test('a segment that is overwritten, zeroed, cut or deleted is named at the next
       const warned = told.filter(line => /WARN|ERROR/.test(line))
       assert.equal(warned.length, 1, `${where}: ${warned.join('\n')}`)
       assert.ok(warned[0]!.includes(`${expected[0]}`), `${where}: ${warned[0]}`)
+      assert.equal(/ and later/.test(warned[0]!), kind === 'deleted' && !known, where)
       assert.ok(log.lastSeq > Math.max(...lost), `${where}: no number is used twice`)
       told.length = 0
       const { log: again } = await openLog({ ...small, files: after.afterPowerCut(), logger })
@@ -299,6 +300,19 @@ test('a segment that is overwritten, zeroed, cut or deleted is named at the next
         where,
       )
     }
+})
+
+test('a file where the folder of the log should be is kept aside, and the log begins empty', async () => {
+  const files = new MemFiles()
+  const node = { data: Buffer.from('x'), durable: Buffer.from('x') }
+  files.files.set(DIR, node)
+  const lines: string[] = []
+  const { log } = await openLog({ files, logger: createLogger({ write: line => void lines.push(line) }) })
+  log.appendFact(factOf(1), LOCAL)
+  await log.flush()
+  const [aside] = [...files.files.keys()].filter(name => name.startsWith(`${DIR}.damaged-`))
+  assert.equal(String(files.files.get(aside!)!.data), 'x')
+  assert.ok(lines.some(line => line.includes('WARN') && line.includes(aside!)))
 })
 
 test('a damaged chain.json is no silent one: a WARN line, in status, named by verify, and made anew', async () => {
