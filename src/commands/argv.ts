@@ -1,7 +1,7 @@
 // A command line as one text → argv, with the quoting people know and nothing else of a shell: no variables, no globs, no
 // pipes, no substitution. Unbalanced quotes are BAD_REQUEST.
 import { OsError } from '../lib/errors'
-import { isSecretName, MASK, mayBeSecret, maskText, VALUE } from '../lib/secrets'
+import { isSecretName, MASK, maskText, mayBeSecret, VALUE } from '../lib/secrets'
 
 const MAX_CHARS = 64 * 1024
 

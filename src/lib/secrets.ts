@@ -82,7 +82,8 @@ export const labelsOf = (pair: object): string[] =>
 /** True for what is named like a secret where it is: by its key, or by the label of the pair that it is the value of. */
 export function holdsSecret(around: unknown, name: string | number): boolean {
   if (isSecret(String(name), Object(around)[name])) return true
-  if (!Array.isArray(around)) return VALUE.test(String(name)) && labelsOf(Object(around)).some(label => isSecret(label, Object(around)[name]))
+  if (!Array.isArray(around))
+    return VALUE.test(String(name)) && labelsOf(Object(around)).some(label => isSecret(label, Object(around)[name]))
   // [name, value], names and values in turn, --name value
   const before: unknown = around[Number(name) - 1]
   // keys of the configuration in a row are no pairs

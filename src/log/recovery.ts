@@ -102,13 +102,13 @@ export function lookInto(o: LogSettings): Recovered {
 
 /** A file where the folder should be, as a mistake of a copy leaves it. */
 function moveAway({ dir, files, logger, clock }: LogSettings): boolean {
-  const aside = `${dir}.damaged-${Math.floor(clock.wall())}`
+  const kept = `${dir}.damaged-${Math.floor(clock.wall())}`
   try {
-    files.rename(dir, aside)
+    files.rename(dir, kept)
   } catch {
     return false // the error of the folder is the one to show
   }
-  logger.warn(`${dir} is a file, not a folder: it is kept as ${aside}, and the log begins empty`)
+  logger.warn(`${dir} is a file, not a folder: it is kept as ${kept}, and the log begins empty`)
   return true
 }
 
