@@ -165,7 +165,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
   if (snapshot) {
     state.load(snapshot)
     describe(found, segments, snapshot)
-    if (bounds) compare(files, found, snapshot, bounds)
+    if (bounds) compare(files, found, snapshot)
   }
   const listed = new Map(snapshot?.segments.map(([base, last]) => [base, last]))
   const named = witness?.base === newest.base ? witness : undefined
@@ -208,6 +208,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     if (scan.pieces.length > 0 || !head) found.findings.push({ segment, bytes, scan })
     if (scan.facts === 0 && !clock && !scan.pieces.some(({ from, to }) => to >= from)) found.empty.push(segment)
   })
+  if (snapshot && bounds) sortGone(found, snapshot, bounds)
   // after a clean stop its mark is the last record there is, so the next seq is known; else the whole range is spent
   found.cleanStop = state.stopped && newest.last >= newest.base && !found.findings.some(f => f.segment === newest)
   found.nextSeq = free(found.cleanStop ? newest.last + 1 : newest.base + RESERVE)
@@ -252,7 +253,7 @@ function clearAway(files: Files, paths: readonly string[]): void {
 }
 
 /** Looks at header and size of every listed segment that would not be read; one that differs is read in full. */
-function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot, bounds: Bounds): void {
+function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot): void {
   const sizes = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
   for (const segment of found.segments) {
     if (segment.last < segment.base) continue
@@ -260,14 +261,21 @@ function compare(files: Files, found: Recovered, snapshot: SegmentSnapshot, boun
     const sound = (size === undefined || size === segment.size) && headIsSound(files, segment)
     if (!sound) forget(segment)
   }
-  // a log at one of its bounds drops its oldest, and a kill may come before the note of it
+}
+
+/** A log at one of its bounds drops its oldest. Those drops are no damage, with their note or without it, where a kill came before. */
+function sortGone(found: Recovered, snapshot: SegmentSnapshot, bounds: Bounds): void {
   const { maxBytes, segmentBytes, maxAgeMs, clock } = bounds
+  const gone = found.vanished.splice(0).filter(({ to }) => !found.state.ledger.covers(to))
   const oldest = found.segments[0]!.base
-  const full = found.segments.reduce((sum, s) => sum + onMedium(s.size), 0) > maxBytes - 2 * segmentBytes
-  for (const gone of found.vanished.splice(0)) {
-    const aged = maxAgeMs > 0 && gone.created <= clock.wall() - maxAgeMs
-    if ((full || aged) && gone.from < oldest) found.dropped.push(gone)
-    else found.vanished.push({ ...gone, facts: gone.to - gone.from + 1 })
+  const listed = new Map(snapshot.segments.map(([base, , , , size]) => [base, size]))
+  const sizes = [...found.segments.map(({ size }) => size), ...gone.map(({ from }) => listed.get(from) ?? segmentBytes)]
+  // a log that refuses when full keeps room for a segment and for what waits in RAM; pieces of damage may take one more
+  const full = sizes.reduce((sum, size) => sum + onMedium(size), 0) > maxBytes - 3 * segmentBytes
+  for (const one of gone) {
+    const aged = maxAgeMs > 0 && one.created <= clock.wall() - maxAgeMs
+    if ((full || aged) && one.from < oldest) found.dropped.push(one)
+    else found.vanished.push({ ...one, facts: one.to - one.from + 1 })
   }
 }
 
@@ -291,8 +299,7 @@ function describe(found: Recovered, segments: readonly Segment[], snapshot: Segm
   snapshot.segments.forEach(([base, last, facts, created]) => {
     const segment = byBase.get(base)
     if (!segment) {
-      if (last >= base && !found.state.ledger.covers(last))
-        found.vanished.push({ from: base, to: last, facts, created })
+      if (last >= base) found.vanished.push({ from: base, to: last, facts, created })
     } else Object.assign(segment, { last, facts, lastFact: facts > 0 ? last : 0, created })
   })
 }

@@ -74,7 +74,7 @@ export function planOf(seed: number, dice: Dice, hours: number, mode: DiskMode |
   // a third of the kinds is off, the others differ in weight by two orders of magnitude
   const weights = FAULTS.map(kind => (drawn.chance(RARE[kind] ?? 0.65) ? drawn.scale(0.05, 5) : 0))
   const sum = weights.reduce((a, b) => a + b, 0)
-  const mean = drawn.scale(10_000, 120_000)
+  const mean = drawn.scale(7000, 90_000)
   const end = hours * 3_600_000
   const faults: Fault[] = []
   for (let at = drawn.between(2000, mean); sum > 0 && at < end; at += -Math.log(1 - drawn.next()) * mean) {

@@ -77,6 +77,26 @@ test('segments dropped just before a power cut are still counted', async () => {
   assert.equal(again.status().dropped + factsOf(again).length, 2901)
 })
 
+test('a segment that made room in a log that refuses is no damage after a kill, with the note of it or without', async () => {
+  for (const noted of [false, true]) {
+    const options = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024, whenFull: 'refuse' } as const
+    const { log, files } = await openLog(options)
+    const count = (): number => files.segments(DIR).length
+    for (let k = 0, before = 0; count() >= before; k++) {
+      before = count()
+      log.appendCursor('uplink', log.committedSeq)
+      log.appendFact(factOf(k), LOCAL)
+      if (k % 10 === 0 && count() >= before) await log.flush()
+    }
+    if (noted) await log.flush()
+    // noted: also where it is far from full
+    const maxBytes = noted ? 4 * 1024 * 1024 : options.maxBytes
+    const { log: again } = await openLog({ ...options, maxBytes, files: files.copy() })
+    const { dropped, damaged } = again.status()
+    assert.deepEqual([damaged, dropped > 0], [0, true], `noted: ${noted}`)
+  }
+})
+
 test('max_age_s drops what is older, but not on the word of a clock that cannot be believed', async () => {
   const { log, timers, clock } = await openLog({ maxAgeS: 800, segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 })
   const hour = async (): Promise<void> => {
