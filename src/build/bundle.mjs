@@ -187,11 +187,18 @@ async function selfTest(esbuild, common) {
 /** UNIX ms; SOURCE_DATE_EPOCH (seconds) for a build that is to be the same bytes again */
 const builtAt = Number(process.env.SOURCE_DATE_EPOCH ?? 0) * 1000 || Date.now()
 
+/** Which processors get QUIC. A gateway that starts here needs it only where Node has the TLS for it, of OpenSSL 3.5. */
+function quicFor(tests) {
+  const [major, minor] = process.versions.openssl.split('.').map(Number)
+  if (flags.has('--start') && (major < 3 || (major === 3 && minor < 5))) return []
+  return tests || flags.has('--start') ? [process.arch] : Object.keys(PROCESSORS)
+}
+
 async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
   const addons = Promise.all([
     buildAddons(root, say),
-    buildQuic(root, tests || flags.has('--start') ? [process.arch] : Object.keys(PROCESSORS), say),
+    buildQuic(root, quicFor(tests), say),
   ])
   const packages = new Set()
   const counted = bundledPackages(packages)

@@ -146,7 +146,7 @@ export const quicSource = root => ({
  */
 export async function buildQuic(root, archs, say) {
   const built = new Map()
-  if (process.platform !== 'linux') return built
+  if (process.platform !== 'linux' || archs.length === 0) return built
   const { dir, why: noSource } = await source(root, say)
   const left = []
   for (const arch of archs.filter(arch => arch in PROCESSORS)) {
