@@ -196,10 +196,7 @@ function quicFor(tests) {
 
 async function bundle({ tests = false, types = true } = {}) {
   const esbuild = await import('esbuild')
-  const addons = Promise.all([
-    buildAddons(root, say),
-    buildQuic(root, quicFor(tests), say),
-  ])
+  const addons = Promise.all([buildAddons(root, say), buildQuic(root, quicFor(tests), say)])
   const packages = new Set()
   const counted = bundledPackages(packages)
   await pageAssets(esbuild, [counted])
