@@ -1,8 +1,11 @@
 // PostgreSQL and MariaDB for tests, each started once for a file, and what storage.sql needs to use them.
 // Needs: postgres mariadb
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createConnection } from 'mysql2'
 import postgres from 'postgres'
+import type { Pair } from './certs'
+import { removeDir, tempDir } from './gateway'
 import { Server, SQL_PASSWORD } from './servers'
 
 export const SERVER_DIALECTS = ['postgresql', 'mysql'] as const
@@ -27,8 +30,21 @@ export class SqlServer {
     this.server = server
   }
 
-  static async start(dialect: ServerDialect, lines: readonly string[] = []): Promise<SqlServer> {
-    return new SqlServer(dialect, await Server.start(dialect === 'postgresql' ? 'postgres' : 'mariadb', { lines }))
+  /** `tls`: the server's certificate; who does not want TLS gets in without. */
+  static async start(dialect: ServerDialect, tls?: Pair): Promise<SqlServer> {
+    const dir = tempDir()
+    const [cert, key] = [join(dir, 'server.crt'), join(dir, 'server.key')]
+    if (tls) {
+      // the folder becomes that of the server's user
+      copyFileSync(tls.cert, cert)
+      copyFileSync(tls.key, key)
+    }
+    const [postgres, mariadb] = [
+      ['ssl=on', `ssl_cert_file=${cert}`, `ssl_key_file=${key}`],
+      [`ssl-cert=${cert}`, `ssl-key=${key}`],
+    ]
+    const [name, lines] = dialect === 'postgresql' ? (['postgres', postgres] as const) : (['mariadb', mariadb] as const)
+    return new SqlServer(dialect, await Server.start(name, { dir, lines: tls ? lines : [] }))
   }
 
   /** A new empty database; its storage.sql. */
@@ -59,11 +75,12 @@ export class SqlServer {
         ),
       )
     } finally {
-      connection.end()
+      connection.destroy()
     }
   }
 
-  stop(): Promise<void> {
-    return this.server.stop()
+  async stop(): Promise<void> {
+    await this.server.stop()
+    removeDir(this.server.dir)
   }
 }

@@ -3,6 +3,7 @@
 //
 // What fails: DB_UNREACHABLE, DB_LOGIN, DB_SCHEMA, TIMEOUT, STORAGE; a connection that failed is not used again.
 import { createHash } from 'node:crypto'
+import { type ConnectionOptions, checkServerIdentity } from 'node:tls'
 import { OsError } from '../../lib/errors'
 import type { Fact } from '../../pipeline/fact'
 import type { ServerSetup } from './setup'
@@ -84,6 +85,12 @@ export function short(text: string): string {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 32)
   return `${Buffer.from(text).toString('utf8', 0, LONGEST - 48)}\u2026${hash}`
 }
+
+/** Compares a certificate with the host of the configuration; for an address both libraries compare it with "localhost". */
+export const nameCheck =
+  (host: string): NonNullable<ConnectionOptions['checkServerIdentity']> =>
+  (_name, cert) =>
+    checkServerIdentity(host, cert)
 
 interface ServerError extends Error {
   readonly code?: string | number

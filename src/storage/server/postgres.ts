@@ -7,7 +7,15 @@
 import postgres from 'postgres'
 import { OsError } from '../../lib/errors'
 import { uuidText } from '../../log'
-import { type Connection, type Dialect, type PacketRow, type ServerConnection, serverError, short } from './connection'
+import {
+  type Connection,
+  type Dialect,
+  nameCheck,
+  type PacketRow,
+  type ServerConnection,
+  serverError,
+  short,
+} from './connection'
 import type { ServerSetup } from './setup'
 
 /** any number that no other program is likely to lock */
@@ -145,7 +153,7 @@ async function connect(
   let closed: (error: OsError) => void = () => undefined
   const sql = postgres({
     ...(host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port }),
-    ...{ database, user, pass: password, ssl: tls },
+    ...{ database, user, pass: password, ssl: tls && { ...tls, checkServerIdentity: nameCheck(host) } },
     ...{ max: 1, max_lifetime: null, fetch_types: false, connect_timeout: 10 },
     // bigint, and the sum of bigint
     types: { number: { to: 20, from: [20, 1700], serialize: String, parse: Number } },
