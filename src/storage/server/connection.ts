@@ -2,10 +2,11 @@
 // they differ. Values are always bound, never written into the text of a statement (S10).
 //
 // What fails: DB_UNREACHABLE, DB_LOGIN, DB_SCHEMA, TIMEOUT, STORAGE; a connection that failed is not used again.
-import { createHash } from 'node:crypto'
-import { type ConnectionOptions, checkServerIdentity } from 'node:tls'
+import { createHash, X509Certificate } from 'node:crypto'
+import type { ConnectionOptions } from 'node:tls'
 import { OsError } from '../../lib/errors'
 import type { Fact } from '../../pipeline/fact'
+import { ipOf } from '../../protocol/address'
 import type { ServerSetup } from './setup'
 
 /** Rows are arrays of columns; each `?` in a statement is one value. */
@@ -86,11 +87,14 @@ export function short(text: string): string {
   return `${Buffer.from(text).toString('utf8', 0, LONGEST - 48)}\u2026${hash}`
 }
 
-/** Compares a certificate with the host of the configuration; for an address both libraries compare it with "localhost". */
+/** Compares a certificate with the host of the configuration; the libraries compare that of an address with "localhost". */
 export const nameCheck =
   (host: string): NonNullable<ConnectionOptions['checkServerIdentity']> =>
-  (_name, cert) =>
-    checkServerIdentity(host, cert)
+  (_name, { raw }) => {
+    const cert = new X509Certificate(raw)
+    if (ipOf(host) ? cert.checkIP(host) : cert.checkHost(host)) return undefined
+    return new Error(`the certificate is for ${cert.subjectAltName ?? cert.subject}, not for ${host}`)
+  }
 
 interface ServerError extends Error {
   readonly code?: string | number

@@ -4,7 +4,6 @@
 //
 // Where the two servers differ: the limit of a statement is max_statement_time in MariaDB and counts for all of them, and
 // max_execution_time in MySQL, which counts for SELECT alone; there a batch is ended by the time-out of this side.
-import { isIP, connect as openSocket } from 'node:net'
 import { createConnection, type Connection as Library, type ResultSetHeader } from 'mysql2'
 import { OsError } from '../../lib/errors'
 import { type Connection, type Dialect, type PacketRow, type ServerConnection, serverError, short } from './connection'
@@ -123,12 +122,12 @@ async function connect(
   const library = createConnection({
     ...(host.startsWith('/') ? { socketPath: host } : { host, port }),
     ...{ database, user, password, ...(tls && { ssl: { ...tls, verifyIdentity: tls.rejectUnauthorized } }) },
-    // the library names no address to TLS, which then takes the name of the socket
-    ...(tls && isIP(host) && { stream: Object.assign(openSocket({ host, port, noDelay: true }), { _host: host }) }),
     ...{ charset: 'utf8mb4', connectTimeout: 10_000, maxPreparedStatements: PREPARED },
     // rows that an update leaves as they are do not count
     flags: ['-FOUND_ROWS'],
   })
+  // the library names no address to TLS, which then compares the certificate with the name of the socket
+  Object.assign((library as unknown as { stream: object }).stream, { _host: host })
   const connection = new Mysql(library)
   let open = false
   library.on('error', thrown => {
