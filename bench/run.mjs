@@ -8,6 +8,7 @@ import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { benchAllocator } from './allocator.mjs'
 import { benchCan } from './can.mjs'
+import { benchDecode, decodeRate, HEAP_RUNS, inTurn } from './decode.mjs'
 import { benchLatency } from './latency.mjs'
 import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
@@ -22,6 +23,7 @@ import { benchUdp } from './udp.mjs'
 
 const require = createRequire(import.meta.url)
 const {
+  createNativeChecks,
   createNativeCore,
   createPureCore,
   DatabaseManager,
@@ -48,7 +50,9 @@ const WINDOW_MS = 120
  */
 const HEAP_BUDGET = {
   encode: 260,
-  decode: { diff: n => 700 + 200 * n, heart: n => 700 + 200 * n, full: n => 2200 + 700 * n },
+  decode: n => 500 + 90 * n,
+  /** the fact and nothing else */
+  batchDecode: n => 150 + 90 * n,
   into: 40,
   batch: { diff: () => 40, heart: () => 40, full: n => 40 + 11 * n },
   uplink: 1,
@@ -97,7 +101,7 @@ function rate(run, per) {
 
 /** heapUsed growth per operation with the results dropped at once; a run that hits a collection is repeated */
 function heapPer(run, per) {
-  for (let k = 0; k < 12; k++) run()
+  for (let k = 0; k < HEAP_RUNS - 9; k++) run()
   let least = Number.POSITIVE_INFINITY
   for (let k = 0; k < 9; k++) {
     gc()
@@ -181,19 +185,32 @@ function benchCore(how, size, rows) {
   gate(`bytes_per_packet/${key}`, round(bytes), BYTES_BUDGET[how](size))
   put(`bytes_per_reading/${key}`, round(bytes / size))
 
-  const receiver = new Receiver({ units })
-  receiver.receive(first)
+  const fresh = () => {
+    const receiver = new Receiver({ units })
+    receiver.receive(first)
+    return receiver
+  }
   // as many as the young generation holds without a collection
   const part = how === 'full' ? COUNT / 8 : COUNT / 2
-  const decode = () => {
-    for (let k = 0; k < part; k++) receiver.receive(packets[k])
+  const decode = (receiver, count) => {
+    for (let k = 0; k < count; k++) receiver.receive(packets[k])
   }
-  if (wanted(`decode/${key}/pycore`)) {
-    // each window reads the packets of one pass in order with a receiver that is new to them
-    put(`decode/${key}/pycore`, decodeRate(first, packets))
-  }
+  if (wanted(`decode/${key}/pycore`))
+    put(
+      `decode/${key}/pycore`,
+      decodeRate(fresh, receiver => decode(receiver, COUNT), COUNT),
+    )
   const heapDecode = `heap_bytes_per_packet/decode/${key}/pycore`
-  if (wanted(heapDecode)) gate(heapDecode, heapPer(decode, part), HEAP_BUDGET.decode[how](size))
+  if (wanted(heapDecode)) {
+    const run = inTurn(fresh, receiver => decode(receiver, part))
+    gate(heapDecode, heapPer(run, part), HEAP_BUDGET.decode(size))
+  }
+  const newReceiver = checks => new Receiver({ units, checks })
+  const hoped = how === 'full' ? `0.5 × encode/full/${size}/pycore` : `above peer/msgpackr/decode/${size}`
+  benchDecode(
+    { createNativeChecks, newReceiver, heapPer, problems, wanted, gate, mark },
+    { how, size, first, packets, rows: list, budget: HEAP_BUDGET.batchDecode(size), hoped },
+  )
 }
 
 /** The native core: single packets, which JavaScript makes there too, and batches of 256 into memory that is used again. */
@@ -277,24 +294,6 @@ function benchUplink(size, rows) {
   const packets = facts.map(fact => Buffer.from(uplink.encode(fact).bytes))
   const again = new UplinkEncoder({ aid: AID, units })
   check(key, [again.encode(make(rows[COUNT - 1], T0)).bytes, ...packets], [rows[COUNT - 1], ...rows])
-}
-
-function decodeRate(first, packets) {
-  let best = 0
-  for (let k = 0; k < 4; k++) {
-    let done = 0
-    let spent = 0
-    while (spent < WINDOW_MS) {
-      const receiver = new Receiver({ units })
-      receiver.receive(first)
-      const start = performance.now()
-      for (let i = 0; i < packets.length; i++) receiver.receive(packets[i])
-      spent += performance.now() - start
-      done += packets.length
-    }
-    best = Math.max(best, (done / spent) * 1000)
-  }
-  return Math.round(best)
 }
 
 const round = x => Math.round(x * 100) / 100

@@ -42,6 +42,7 @@ function against(key) {
   const [what, how, third, size] = key.split('/')
   if (what === 'encode' || what === 'encode_into' || what === 'uplink') return `probe/${how}/${third}`
   if (what === 'encode_batch256') return `encode/${how}/${third}/pycore`
+  if (what === 'decode' && size === 'rscore' && how !== 'full') return `peer/msgpackr/decode/${third}`
   if (what === 'decode') return `encode/${how}/${third}/pycore`
   if (what === 'peer') return `${third}/diff/${size}/pycore`
   if (what === 'peer_bytes') return `bytes_per_packet/diff/${third}`

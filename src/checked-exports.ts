@@ -92,7 +92,7 @@ const SESSIONS = namesOf<SecureSessionsOptions>()(
 )
 const RECEIVER = namesOf<ReceiverOptions>()(
   'precision dialect units engine clock files registryDir inboundKey maxSources stamp latest maxBytes spillDir',
-  'spillBytes',
+  'spillBytes checks',
 )
 const ENCODER = namesOf<UplinkEncoderOptions>()(
   'aid diffBase frames fullEvery fullIntervalS acknowledged precision dialect units engine slab firstTid clock',

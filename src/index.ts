@@ -300,6 +300,7 @@ export {
 checkLibrary(Node, BareEngine, BareFusion, BareTransporters, BareCoreManager)
 
 export * from './checked-exports'
+export { createNativeChecks } from './cores'
 export { type ErrorCode, OsError } from './lib/errors'
 export type { Files } from './lib/files'
 export { FlashLog, type FlashLogOptions, LogFiles, type LogRecord, type LogSource } from './log'

@@ -5,6 +5,7 @@ import { coreWithBatch, createPureCore, type PureCoreOptions } from '../pipeline
 import { nativeModule, whyNot } from './native'
 import { NativeBatch } from './stage'
 
+export { createNativeChecks } from './checks'
 export { BareCoreManager, type CorePackage } from './manager'
 
 export const CORE_NAMES: readonly [string, ...string[]] = ['pycore', 'rscore']

@@ -14,6 +14,7 @@ interface WebAssemblyApi {
 interface Exports {
   readonly memory: { readonly buffer: ArrayBuffer }
   encode(frames: number): number
+  check(frames: number): void
   readonly ENDS: Value
   readonly MOST_FRAMES: Value
   readonly INPUT: Value
@@ -33,6 +34,7 @@ export interface NativeModule {
   readonly inputSize: number
   readonly output: number
   encode(frames: number): number
+  check(frames: number): void
 }
 
 const NONE = 'this Node runs without WebAssembly'
@@ -55,6 +57,7 @@ export function nativeModule(): NativeModule | null {
       inputSize: e.INPUT_SIZE.value,
       output: e.OUTPUT.value,
       encode: e.encode,
+      check: e.check,
     }
   } catch (error) {
     problem = asOsError(error).message

@@ -2,8 +2,9 @@
 // an error with the metadata known so far, never an exception (X26: every field is there, null where it could not be read).
 import { xorPayload } from '../wire/cipher'
 import { baseCommand, COMMAND, isSecure } from '../wire/commands'
-import { crc8 } from '../wire/crc'
-import { type FrameHeader, readHeader } from '../wire/frame'
+import { crc8, crc16 } from '../wire/crc'
+import { FRAME_OVERHEAD, type FrameHeader, HEADER_SIZE, readHeader } from '../wire/frame'
+import type { Fact } from './fact'
 import { SECONDS } from './firmware'
 import { padTid } from './registry'
 
@@ -43,6 +44,34 @@ const emptyMeta = (): PacketMeta => ({
   template_learned: false,
   server_stamped: false,
 })
+
+/** Whether `bytes[start, end)` is plaintext data with one route, whole and with the right sums. */
+export function plainFrame(bytes: Uint8Array, start: number, end: number): boolean {
+  if (end - start < FRAME_OVERHEAD || bytes[start + 1] !== 1) return false
+  const cmd = bytes[start]!
+  if (!isDiff(cmd) && !isFull(cmd) && !isHeart(cmd)) return false
+  return (
+    crc16(bytes, start, end - 2) === ((bytes[end - 2]! << 8) | bytes[end - 1]!) &&
+    crc8(bytes, start + HEADER_SIZE, end - 3) === bytes[end - 3]
+  )
+}
+
+/** The metadata of a plainFrame that gave `fact` and had a time. */
+export function plainMeta(packet: Uint8Array, { aid, tRaw }: Fact): PacketMeta {
+  const cmd = packet[0]!
+  return {
+    cmd,
+    base_cmd: cmd,
+    secure: false,
+    source_aid: aid,
+    crc16_ok: true,
+    crc8_ok: true,
+    timestamp_raw: tRaw,
+    tid: padTid(packet[6]!),
+    template_learned: isFull(cmd),
+    server_stamped: false,
+  }
+}
 
 /** Time of a frame in ms: zero is stamped by us (X11), below 1e11 it is seconds. */
 export function frameTime(ts: number, nowMs: number): number {

@@ -19,6 +19,8 @@ export interface ReceiverOptions {
   /** session keys of a source, null when there are none */
   inboundKey?: InboundKeys | null
   maxSources?: number
+  /** how the sums of a batch are done; left out: one by one */
+  checks?: FrameChecks | null
   /** ms for a frame of that AID without a time, later than the last it gave; by default the clock, moved on where it must be */
   stamp?: (aid: number) => number
   /** ms: a bare frame of a later time moves no template; by default none is too late (X36) */
@@ -29,6 +31,20 @@ export interface ReceiverOptions {
   spillDir?: string | null
   /** bytes of files in that folder; left out: no bound */
   spillBytes?: number
+}
+
+/**
+ * Looks at frames that are one after another in `bytes`, each up to its end: 1 for each that is plaintext data of one route whose sums
+ * are right (plainFrame). Valid until the next call.
+ */
+export type FrameChecks = (bytes: Uint8Array, ends: Int32Array, count: number) => Uint8Array
+
+/** Who takes what a batch of frames says. */
+export interface FactSink {
+  /** frame `k` of the batch: as a `fact` of Received without problems, late or ahead */
+  fact(k: number, fact: Fact, advanced: boolean, reshaped: boolean): void
+  /** every other frame */
+  other(k: number, received: Received): void
 }
 
 /** Of a receiver that is a part of Fusion. */

@@ -6,13 +6,12 @@
 // throws and nothing of the state moves. What is remembered, and how it is bounded: sources.ts.
 import { type Clock, systemClock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
-import { realFiles } from '../lib/files'
-import { NO_VALUE } from '../wire/base62'
-import type { FrameHeader } from '../wire/frame'
-import { Engine, fromWire } from './compress'
-import type { Fact, SensorFact } from './fact'
+import { type FrameHeader, readU32 } from '../wire/frame'
+import { Engine } from './compress'
+import { FactMaker } from './fact-maker'
 import { isFirmware, readFirmware } from './firmware'
 import { isBelow, isStale, STEP_BACK_FRAMES, STEP_BACK_MS } from './min-timestamps'
+import { QuickReader } from './quick'
 import {
   frameTime,
   type InboundKeys,
@@ -22,34 +21,28 @@ import {
   type Opened,
   openFrame,
   type PacketMeta,
+  plainFrame,
+  plainMeta,
 } from './receive'
-import type { PartOptions, ReceiveCode, Received, ReceiverCounters, ReceiverOptions } from './received'
-import { type KeptTemplate, Registry, type TemplateFiles } from './registry'
+import type { FactSink, FrameChecks, PartOptions, ReceiveCode, Received, ReceiverOptions } from './received'
+import { ReceiverMemory } from './receiver-memory'
 import { type MetaInfo, type MetaOf, Metas } from './slot-meta-cache'
-import { EXACT, type FullText, LAX, readFull, SlotHistory, shapeHash, shapeOf, WARY } from './slots'
-import { AHEAD, BARE, type Scope, type Source, Sources } from './sources'
-import { Spill } from './spill'
+import { EXACT, type FullText, LAX, readFull, SlotHistory, shapeOf, WARY } from './slots'
+import { AHEAD, BARE, type Scope, type Source } from './sources'
 import { isPlainText, stripAid, tokenMs } from './text'
 
 export type { Received, ReceiverOptions }
 
-/** of the memory for templates, what is for packed ones: they take a fifth of the room */
-const PACKED_PART = 0.25
-const FILES_PER_FLUSH = 4
-
-export class Receiver {
-  readonly counters: ReceiverCounters = { facts: 0, late: 0, lateDropped: 0, errors: 0, unitAmbiguous: 0, forgotten: 0 }
-  readonly registry: Registry | null
-  readonly spill: Spill | null
-  readonly #files: TemplateFiles | null
+export class Receiver extends ReceiverMemory {
   readonly #reference: boolean
-  readonly #sources: Sources
   readonly #metas: Metas
-  readonly #precision: number
   readonly #clock: Clock
   readonly #inboundKey: InboundKeys | null
   readonly #stamp: ((aid: number) => number) | null
   readonly #latest: () => number
+  readonly #checks: FrameChecks | null
+  readonly #quick: QuickReader
+  readonly #facts: FactMaker
   /** of the frame being decoded */
   #key: Uint8Array | null = null
   #advanced = false
@@ -60,42 +53,21 @@ export class Receiver {
     this.#metas.of(Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8'), plain)
 
   constructor(options: PartOptions = {}) {
-    this.#clock = options.clock ?? systemClock
+    const clock = options.clock ?? systemClock
     const engine =
       options.engine ??
       new Engine(null, { precision: options.precision, unitDialect: options.dialect, units: options.units })
-    this.#precision = engine.precision
-    this.#metas = new Metas(engine.unitDialect, engine.units)
+    const metas = new Metas(engine.unitDialect, engine.units)
+    super(options, clock, (text, plain) => metas.of(text, plain))
+    this.#clock = clock
+    this.#metas = metas
     this.#inboundKey = options.inboundKey ?? null
     this.#stamp = options.stamp ?? null
     this.#latest = options.latest ?? (() => Number.POSITIVE_INFINITY)
-    this.registry = options.registryDir ? new Registry(options.registryDir, options.files, 1000, this.#clock) : null
-    this.#files = options.registry ?? this.registry
     this.#reference = options.reference ?? false
-    const bytes = options.maxBytes ?? 32 << 20
-    const { spillDir } = options
-    this.spill = spillDir
-      ? new Spill({
-          dir: spillDir,
-          files: options.files ?? realFiles,
-          memoryBytes: Math.floor(bytes * PACKED_PART),
-          diskBytes: options.spillBytes ?? Number.POSITIVE_INFINITY,
-          lost: (aid, newest) => this.#sources.lost(aid, newest),
-        })
-      : null
-    // a file each takes a sync each: a crowd of new nodes must not hold up the loop
-    if (this.spill && this.registry) this.registry.perFlush = FILES_PER_FLUSH
-    this.#sources = new Sources({
-      maxSources: options.maxSources ?? (this.spill ? 65_536 : 4096),
-      maxBytes: this.spill ? Math.ceil(bytes * (1 - PACKED_PART)) : bytes,
-      spill: this.spill,
-      metaOf: this.#metaText,
-      forgotten: templates => {
-        this.counters.forgotten += templates
-      },
-      registry: this.#files,
-      damaged: () => this.counters.errors++,
-    })
+    this.#checks = options.checks ?? null
+    this.#quick = new QuickReader(this.memory, this.#latest, this.#metaBytes)
+    this.#facts = new FactMaker(engine.precision, this.counters)
   }
 
   /**
@@ -104,6 +76,44 @@ export class Receiver {
    */
   receive(packet: Uint8Array, epoch = BARE): Received {
     const now = this.#clock.wall()
+    const history = plainFrame(packet, 0, packet.length) ? this.#read(packet, 0, packet.length, epoch, now) : null
+    if (history === null) return this.#slow(packet, epoch, now)
+    const fact = this.#facts.make(history, readU32(packet, 2), history.newest)
+    const meta = plainMeta(packet, fact)
+    const { advanced } = this.#quick
+    return { kind: 'fact', fact, meta, advanced, reshaped: history.reshaped, needFull: false, key: null }
+  }
+
+  /**
+   * Decodes frames that are one after another in `bytes`, each up to its end. What they say goes to `sink` in their order; `checks` does
+   * their sums together.
+   */
+  receiveBatch(bytes: Uint8Array, ends: Int32Array, count: number, sink: FactSink, epoch = BARE): void {
+    const now = this.#clock.wall()
+    const good = this.#checks?.(bytes, ends, count) ?? null
+    for (let k = 0, from = 0; k < count; k++) {
+      const to = ends[k]!
+      const plain = good === null ? plainFrame(bytes, from, to) : good[k] === 1
+      const history = plain ? this.#read(bytes, from, to, epoch, now) : null
+      if (history === null) sink.other(k, this.#slow(bytes.subarray(from, to), epoch, now))
+      else {
+        const fact = this.#facts.make(history, readU32(bytes, from + 2), history.newest)
+        sink.fact(k, fact, this.#quick.advanced, history.reshaped)
+      }
+      from = to
+    }
+  }
+
+  #read(bytes: Uint8Array, from: number, to: number, epoch: number, now: number): SlotHistory | null {
+    if (this.#reference || this.#future !== null) return null
+    const history = this.#quick.read(bytes, from, to, epoch, now)
+    if (history === null) return null
+    if (history.unitChanged && epoch === BARE) this.learned(readU32(bytes, from + 2))
+    else if (isFull(bytes[from]!) && this.files?.hasDirty) this.files.flush(this.memory.toKeep)
+    return history
+  }
+
+  #slow(packet: Uint8Array, epoch: number, now: number): Received {
     const opened = openFrame(packet, now, this.#inboundKey)
     const received = this.#opened(opened, epoch, now)
     if (received.kind === 'error' && opened.header) this.#refused(opened.header, epoch, received.code, now)
@@ -126,18 +136,17 @@ export class Receiver {
     if (this.#future ?? (time > now && time > this.#latest())) meta.future = true
     const ahead = meta.future === true && epoch === BARE
     const scope = full
-      ? this.#sources.scope(sourceAid, ahead ? AHEAD : epoch, now)
+      ? this.memory.scope(sourceAid, ahead ? AHEAD : epoch, now)
       : ahead
         ? this.#ahead(sourceAid, tid, now)
-        : this.#sources.find(sourceAid, epoch, now)
+        : this.memory.find(sourceAid, epoch, now)
     const history = scope?.templates.get(tid)
     // what has no time follows on what was heard last
     const newest = Math.max(0, history?.newest ?? 0)
     const ts = header.ts === 0 ? newest : this.#reference ? Math.max(newest, time) : time
     meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : time
     if (full) {
-      const text = Buffer.from(bytes.buffer, bytes.byteOffset + first, to - first).toString('utf8')
-      return this.#full(scope!, header, ts, text, meta)
+      return this.#full(scope!, ts, opened)
     }
     if (!history)
       return this.#refuse('NEED_FULL', `Template ${meta.tid} missing for 0x${base.toString(16).toUpperCase()}`, meta)
@@ -167,7 +176,7 @@ export class Receiver {
       history.lateRun++
       this.counters.late++
     } else this.#keep(history, ts)
-    if (history.unitChanged && epoch === BARE) this.#learned(sourceAid)
+    if (history.unitChanged && epoch === BARE) this.learned(sourceAid)
     return this.#fact(history, sourceAid, meta.timestamp_raw, meta)
   }
 
@@ -189,17 +198,10 @@ export class Receiver {
     if (!history.apply(opened.bytes, opened.from, opened.to, this.#metaBytes, WARY))
       return this.#refuse('NEED_FULL', 'DIFF body does not fit its template', meta)
     this.#keep(history, ts)
-    if (history.unitChanged) this.#learned(sourceAid)
+    if (history.unitChanged) this.learned(sourceAid)
     const received = this.#fact(history, sourceAid, meta.timestamp_raw!, meta)
     if (received.kind === 'fact' && received.fact.sensors.length > 0) return received
     return this.#refuse('NEED_FULL', `the DIFF carries no value of TID=${meta.tid}`, meta)
-  }
-
-  /** A bare template was learned, or a unit of it changed: its file is written anew. */
-  #learned(aid: number): void {
-    if (!this.#files) return
-    this.#files.learned(aid)
-    this.#files.flush(this.#sources.toKeep)
   }
 
   /**
@@ -209,11 +211,12 @@ export class Receiver {
    */
   #refused({ sourceAid, tid }: FrameHeader, epoch: number, code: ReceiveCode, now: number): void {
     if (epoch !== BARE && code !== 'LATE_DROPPED')
-      this.#sources.find(sourceAid, epoch, now)?.templates.get(tid)?.invalidate()
+      this.memory.find(sourceAid, epoch, now)?.templates.get(tid)?.invalidate()
   }
 
-  #full(scope: Scope, header: FrameHeader, ts: number, body: string, meta: PacketMeta): Received {
+  #full(scope: Scope, ts: number, { header, meta, bytes, from, to }: Opened & { ok: true }): Received {
     const { sourceAid: aid, tid } = header
+    const body = Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('utf8')
     // a wrong key agrees with the checksum once in 256 frames, and makes noise: a peer's text begins with its AID, the
     // firmware's is plain text
     const foreign = meta.secure && !body.startsWith(`${aid};`)
@@ -228,8 +231,12 @@ export class Receiver {
       // the frame's own TS is the time; the token only has to be one
       if (!/^[\w-]{8}$/.test(reported.token)) tokenMs(reported.token)
       const learn = (read: FullText): SlotHistory => this.#learn(scope, aid, tid, ts, read, meta)
-      if (!firmware || firmware.template === firmware.text)
-        return this.#fact(learn(reported), aid, meta.timestamp_raw!, meta)
+      if (!firmware || firmware.template === firmware.text) {
+        const known = scope.templates.get(tid)
+        const history = learn(reported)
+        if (history === known && !meta.late && !meta.secure) this.#quick.patterns.note(history, bytes, from, to, aid)
+        return this.#fact(history, aid, meta.timestamp_raw!, meta)
+      }
       // what the firmware's next DIFF builds on is less than what this FULL tells
       if (firmware.template !== null) learn(readFull(firmware.template, plain))
       const history = new SlotHistory(shapeOf(reported))
@@ -243,11 +250,11 @@ export class Receiver {
 
   /** The templates of bare frames that are ahead of time; they begin where the others are. */
   #ahead(aid: number, tid: number, now: number): Scope | undefined {
-    const scope = this.#sources.find(aid, AHEAD, now)
+    const scope = this.memory.find(aid, AHEAD, now)
     if (scope?.templates.has(tid)) return scope
-    const history = this.#sources.find(aid, BARE, now)?.templates.get(tid)
+    const history = this.memory.find(aid, BARE, now)?.templates.get(tid)
     if (!history?.known) return scope
-    return this.#sources.hold(this.#sources.scope(aid, AHEAD, now), tid, history.branch())
+    return this.memory.hold(this.memory.scope(aid, AHEAD, now), tid, history.branch())
   }
 
   /** Takes a FULL's text as the state of its template, unless it is late; the history to read it from. Throws BAD_TEXT. */
@@ -261,7 +268,7 @@ export class Receiver {
     if (history.rebuilt && !late) history.invalidate()
     history.begin(-1, late)
     history.fill(read.sensors, this.#metaText)
-    if (same) this.#sources.weigh(scope, tid, history.weight - before)
+    if (same) this.memory.weigh(scope, tid, history.weight - before)
     if (late) {
       if (known) {
         known.lateRun++
@@ -272,11 +279,11 @@ export class Receiver {
       this.counters.late++
       return history
     }
-    if (!same) this.#sources.hold(scope, tid, history)
+    if (!same) this.memory.hold(scope, tid, history)
     this.#keep(history, ts)
     meta.template_learned = true
-    if (scope.epoch === BARE && (!same || history.unitChanged)) this.#learned(aid)
-    else if (this.#files?.hasDirty) this.#files.flush(this.#sources.toKeep)
+    if (scope.epoch === BARE && (!same || history.unitChanged)) this.learned(aid)
+    else if (this.files?.hasDirty) this.files.flush(this.memory.toKeep)
     return history
   }
 
@@ -299,12 +306,6 @@ export class Receiver {
     return source.stamp
   }
 
-  /** After a start, for every fact of the log that came from elsewhere: acknowledged before, whatever its template was. */
-  remember({ aid, id, state, sensors, extras, tRaw }: Fact): void {
-    const ids = sensors.map(sensor => sensor.id)
-    this.#sources.remember(aid, shapeHash(id, state, ids, extras), tRaw)
-  }
-
   /**
    * After an unclean stop: a bare packet of the log once more, in the order of the log, so that its template is what it was.
    * `future`: it was too far ahead when it came (X36), whatever the clock says now.
@@ -319,37 +320,10 @@ export class Receiver {
     if (received.kind === 'error' && !received.needFull) this.forget(aid)
   }
 
-  /** Whether anything is remembered of that AID. */
-  knows(aid: number): boolean {
-    return this.#sources.has(aid)
-  }
-
-  /** The values of an AID's bare templates may be behind: of a DIFF only what it carries counts, until a FULL (X33). */
-  rebuild(aid: number): void {
-    this.#sources.rebuild(aid)
-  }
-
-  /** Bare packets of that AID need a FULL again. */
-  forget(aid: number): void {
-    this.#sources.forget(aid)
-  }
-
   #fact(history: SlotHistory, aid: number, tRaw: number, meta: PacketMeta): Received {
-    const { shape } = history
-    const sensors: SensorFact[] = []
     // its states may be behind: the text of no value says enough then
     const needFull = meta.template_rebuilt === true
-    for (let i = 0; i < history.count; i++) {
-      if (!history.knows(i)) continue
-      const info = history.meta(i)
-      const n = history.number(i)
-      const value = n !== NO_VALUE ? fromWire(n, this.#precision, info) : info.failed || needFull ? null : info.offset
-      if (info.ambiguous) this.counters.unitAmbiguous++
-      sensors.push({ id: history.ids[i]!, status: info.status, unit: info.unit, value })
-    }
-    this.counters.facts++
-    const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
-    if (shape.extras) fact.extras = shape.extras
+    const fact = this.#facts.make(history, aid, tRaw, needFull)
     const { reshaped } = history
     return { kind: 'fact', fact, meta, advanced: this.#advanced, reshaped, needFull, key: this.#key }
   }
@@ -357,38 +331,5 @@ export class Receiver {
   #refuse(code: ReceiveCode, message: string, meta: PacketMeta): Received {
     this.counters.errors++
     return { kind: 'error', code, message, meta, needFull: code === 'NEED_FULL' || code === 'LATE_DROPPED' }
-  }
-
-  /** A template as its newest frame left it; null when there is none. */
-  template(aid: number, tid: number): KeptTemplate | null {
-    return this.templates(aid).find(kept => kept.tid === tid) ?? null
-  }
-
-  /** The bare templates of an AID as their newest frames left them. */
-  templates(aid: number): KeptTemplate[] {
-    return this.#sources.toKeep(aid)
-  }
-
-  /** AIDs that sent bare frames. */
-  bareAids(): Iterable<number> {
-    return this.#sources.bareAids()
-  }
-
-  /** Clean stop: writes every template and the mark that lets the next run use them (D4). */
-  save(): void {
-    if (this.spill) {
-      this.registry?.flush(this.#sources.toKeep)
-      this.#sources.saveToSpill(this.spill)
-    } else this.registry?.stop(this.#sources.bareAids(), this.#sources.toKeep)
-  }
-
-  /** bytes the templates take, roughly */
-  get weight(): number {
-    return this.#sources.weight
-  }
-
-  /** how many AIDs are remembered */
-  get sources(): number {
-    return this.#sources.size
   }
 }

@@ -107,6 +107,8 @@ function numberOf(text: string): number {
 export const LAX = 0
 export const EXACT = 1
 export const WARY = 2
+/** The same as MetaOf, for the bytes of a text. */
+export type MetaOfBytes = (bytes: Uint8Array, from: number, to: number, plain: boolean) => MetaInfo
 type BodyReading = typeof LAX | typeof EXACT | typeof WARY
 
 export class SlotHistory {
@@ -139,6 +141,11 @@ export class SlotHistory {
     this.#metas = new Array<MetaInfo | null>((KEPT_STATES + 1) * this.count).fill(null)
   }
 
+  /** the newest state, -1 when there is none */
+  get head(): number {
+    return this.#head
+  }
+
   /** TS of the newest frame, -1 when there was none */
   get newest(): number {
     return this.#newest
@@ -147,6 +154,11 @@ export class SlotHistory {
   /** false: there is no state a DIFF could build on */
   get known(): boolean {
     return this.#head >= 0
+  }
+
+  /** Whether a frame of `ts` builds on the newest state, as nearly all do. */
+  follows(ts: number): boolean {
+    return this.#head >= 0 && ts >= this.#newest && !this.rebuilt && this.count > 0
   }
 
   /** The newest kept state not newer than `ts`, of several with the same TS the last one heard; -1 when there is none. */
@@ -208,13 +220,7 @@ export class SlotHistory {
   }
 
   /** Applies a DIFF body to the row. False when the body does not fit it; then do not keep the row, unless it was read LAX. */
-  apply(
-    body: Uint8Array,
-    start: number,
-    end: number,
-    metaOf: (bytes: Uint8Array, from: number, to: number, plain: boolean) => MetaInfo,
-    reading: BodyReading = EXACT,
-  ): boolean {
+  apply(body: Uint8Array, start: number, end: number, metaOf: MetaOfBytes, reading: BodyReading = EXACT): boolean {
     const wary = reading === WARY
     const size = Math.min(this.maskBytes, end - start)
     const maskEnd = start + size - 1
@@ -231,9 +237,13 @@ export class SlotHistory {
       const to = reading === LAX ? Math.min(end, from + body[p]!) : from + body[p]!
       if (to > end) return false
       if (slot & 1) {
-        const last = valueEnd(body, from, to)
-        const n = readBase62(body, from, last)
-        if (Number.isNaN(n)) return false
+        let last = to
+        let n = readBase62(body, from, to)
+        if (Number.isNaN(n)) {
+          last = valueEnd(body, from, to)
+          n = readBase62(body, from, last)
+          if (Number.isNaN(n)) return false
+        }
         this.#numbers[row + (slot >> 1)] = n === 0 && last - from === 2 && body[from] === ZERO ? NO_VALUE : n
         if (touched !== null) touched[slot >> 1] = 1
       } else if (wary && !isMetaText(body, from, to)) return false
@@ -267,6 +277,13 @@ export class SlotHistory {
     // measured: maps, arrays and texts of a template of one source take 1.4 KiB beside its rows
     const weight = 1500 + 4 * signature.length + 16 * (KEPT_STATES + 1) * this.count + 4 * (KEPT_STATES + 1) * long
     if (weight > this.weight) this.weight = weight
+  }
+
+  /** The same of one sensor, its text known already. */
+  fillSlot(i: number, info: MetaInfo, n: number): void {
+    const row = this.#work * this.count
+    this.#setMeta(row + i, info, this.#head < 0 ? -1 : this.#head * this.count + i)
+    this.#numbers[row + i] = n
   }
 
   /** Keeps the row as the state after the frame of `ts`. */

@@ -125,6 +125,16 @@ export class Sources {
     return scope
   }
 
+  /** The same of what is in memory, for the quick way. */
+  recent(aid: number, epoch: number, now: number): Scope | undefined {
+    const source = this.#byAid.get(aid)
+    if (source === undefined) return undefined
+    source.used = ++this.#tick
+    const scope = source.scopes.get(epoch)
+    if (scope !== undefined) scope.heardAt = now
+    return scope
+  }
+
   /** Whether anything is remembered of that AID. */
   has(aid: number): boolean {
     return this.#byAid.has(aid) || this.#options.spill?.has(aid) === true

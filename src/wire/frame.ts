@@ -9,7 +9,7 @@ import { crc8, crc16 } from './crc'
 export const HEADER_SIZE = 13
 /** a frame with one route and an empty body */
 export const FRAME_OVERHEAD = 16
-const U32 = 4294967296
+export const U32 = 4294967296
 
 /** Writes the header of a frame with one route and returns where its body starts. `tsMs` is cut to 48 bits. */
 export function writeHeader(out: Uint8Array, at: number, cmd: number, aid: number, tid: number, tsMs: number): number {

@@ -1,0 +1,34 @@
+// The fact that a row of a template says. Hot path: nothing but the fact is allocated.
+import { NO_VALUE } from '../wire/base62'
+import { fromWire } from './compress'
+import type { Fact, SensorFact } from './fact'
+import type { ReceiverCounters } from './received'
+import type { SlotHistory } from './slots'
+
+export class FactMaker {
+  constructor(
+    readonly precision: number,
+    readonly counters: ReceiverCounters,
+  ) {}
+
+  /** `rebuilt`: only what the frame carried is known, and the text of no value says enough (X33). */
+  make(history: SlotHistory, aid: number, tRaw: number, rebuilt = false): Fact {
+    const { shape, count, ids } = history
+    // of its size from the start: one that grows by itself begins with 17 places
+    const sensors = new Array<SensorFact>(count)
+    let known = 0
+    for (let i = 0; i < count; i++) {
+      if (!history.knows(i)) continue
+      const info = history.meta(i)
+      const n = history.number(i)
+      const value = n !== NO_VALUE ? fromWire(n, this.precision, info) : info.failed || rebuilt ? null : info.offset
+      if (info.ambiguous) this.counters.unitAmbiguous++
+      sensors[known++] = { id: ids[i]!, status: info.status, unit: info.unit, value }
+    }
+    if (known < count) sensors.length = known
+    this.counters.facts++
+    const fact: Fact = { id: shape.id, state: shape.state, tRaw, aid, sensors }
+    if (shape.extras) fact.extras = shape.extras
+    return fact
+  }
+}

@@ -1,0 +1,108 @@
+// How the body of a FULL looked the last time: all of it but the time and the values. The next one of its template nearly always
+// is the same, and is then compared instead of taken apart. What differs in any byte is no match, and is read the long way;
+// nothing here can fail.
+import { NO_VALUE, parseBase62, readBase62 } from '../wire/base62'
+import type { MetaInfo } from './slot-meta-cache'
+import type { SlotHistory } from './slots'
+import { sensorOf } from './text'
+
+const BAR = 124
+const ZERO = 48
+const TOKEN = 8
+/** bytes of a body that is worth it, and patterns that are kept */
+const LONGEST = 2048
+const MOST = 1024
+
+/** characters of a time token */
+const IN_TOKEN = new Uint8Array(256)
+for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_') IN_TOKEN[char.charCodeAt(0)] = 1
+
+class FullPattern {
+  readonly #numbers: Float64Array
+
+  constructor(
+    /** what is before the time, before each value, and behind the last one, without a gap */
+    readonly fixed: Uint8Array,
+    /** where each of them ends */
+    readonly ends: readonly number[],
+    readonly metas: readonly MetaInfo[],
+  ) {
+    this.#numbers = new Float64Array(metas.length)
+  }
+
+  /** Reads a body into a new row of `history`. False: it is another one, and nothing was changed. */
+  read(bytes: Uint8Array, from: number, to: number, history: SlotHistory): boolean {
+    const { fixed, ends, metas } = this
+    const count = metas.length
+    const numbers = this.#numbers
+    let p = from
+    let k = 0
+    for (const end = ends[0]!; k < end; ) if (bytes[p++] !== fixed[k++]) return false
+    const token = p + TOKEN
+    while (p < token) if (IN_TOKEN[bytes[p++]!] !== 1) return false
+    for (let i = 0; i < count; i++) {
+      for (const end = ends[i + 1]!; k < end; ) if (bytes[p++] !== fixed[k++]) return false
+      const first = p
+      while (p < to && bytes[p] !== BAR) p++
+      // what an ordinary number is not, the long way reads
+      if (p === first || p - first > 9) return false
+      const n = readBase62(bytes, first, p)
+      if (Number.isNaN(n)) return false
+      numbers[i] = n === 0 && p - first === 2 && bytes[first] === ZERO ? NO_VALUE : n
+    }
+    for (const end = fixed.length; k < end; ) if (bytes[p++] !== fixed[k++]) return false
+    if (p !== to) return false
+    history.begin(-1, false)
+    for (let i = 0; i < count; i++) history.fillSlot(i, metas[i]!, numbers[i]!)
+    return true
+  }
+}
+
+/** The pattern of a body that was just read into `history`; null for one of another form. */
+function patternOf(body: string, aid: number, history: SlotHistory): FullPattern | null {
+  if (!body.startsWith(`${aid};`)) return null
+  const state = body.indexOf('.')
+  const time = body.indexOf('.', state + 1) + 1
+  const first = time + TOKEN
+  if (state < 0 || time === 0 || body[first] !== '|') return null
+  const pieces = [body.slice(0, time)]
+  let piece = ''
+  for (const [k, segment] of body.slice(first).split('|').entries()) {
+    if (k > 0) piece += '|'
+    const sensor = sensorOf(segment)
+    if (sensor && Number.isNaN(parseBase62(sensor.value))) return null
+    if (sensor) {
+      pieces.push(`${piece}${segment.slice(0, segment.length - sensor.value.length)}`)
+      piece = ''
+    } else piece += segment
+  }
+  const { count } = history
+  if (pieces.length !== count + 1) return null
+  pieces.push(piece)
+  let end = 0
+  const ends = pieces.map(text => (end += text.length))
+  const metas = Array.from({ length: count }, (_, i) => history.meta(i))
+  return new FullPattern(Uint8Array.from(Buffer.from(pieces.join(''), 'latin1')), ends, metas)
+}
+
+/** The patterns of a receiver: bounded, and all given up when there are too many. */
+export class FullPatterns {
+  readonly #patterns = new Map<SlotHistory, FullPattern>()
+
+  /** Reads a body into a new row of `history`. False: it is to be read the long way. */
+  read(history: SlotHistory, bytes: Uint8Array, from: number, to: number): boolean {
+    const pattern = this.#patterns.get(history)
+    return pattern ? pattern.read(bytes, from, to, history) : false
+  }
+
+  /** Notes how the body looked that `history` was just filled with. */
+  note(history: SlotHistory, bytes: Uint8Array, from: number, to: number, aid: number): void {
+    if (to - from > LONGEST) return
+    if (this.#patterns.size >= MOST) this.#patterns.clear()
+    // one character for each byte, so that places in the text are places in the body
+    const body = Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString('latin1')
+    const pattern = patternOf(body, aid, history)
+    if (pattern) this.#patterns.set(history, pattern)
+    else this.#patterns.delete(history)
+  }
+}
