@@ -1,5 +1,6 @@
 // Each fault of the plan, done at its time. What lasts ends by itself, at the latest when the faults of the run are over.
 
+import { BROKER } from './broker'
 import { Dice } from './engine'
 import type { Fault } from './plan'
 import { addressOf, type Machine, type World } from './world'
@@ -21,6 +22,7 @@ export function heal(world: World): void {
   Object.assign(world.net.weather, { loss: Math.min(0.02, world.plan.weather.loss) })
   world.net.cut.clear()
   world.net.lossy.clear()
+  world.broker.muteUntil = 0
   for (const machine of world.machines) {
     machine.armed.clear()
     machine.dieInStart = 0
@@ -53,7 +55,9 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
   }
   const other = dice.pick(world.machines.filter(m => m !== machine))
   const here = addressOf(machine.number)
-  const there = addressOf(machine.isUpstream ? other.number : 0)
+  const direct = addressOf(machine.isUpstream ? other.number : 0)
+  const [brokered, both] = [world.plan.media.includes('MQTT'), world.plan.media.length > 1]
+  const there = brokered && (!both || dice.chance(0.5)) ? BROKER : direct
   switch (fault.kind) {
     case 'kill':
       if (program) machine.die(false)
@@ -81,8 +85,10 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
     case 'after-commit': {
       // answers are lost first, then the receiver dies behind a commit
       const { upstream } = world
-      for (const gateway of world.machines)
-        if (gateway !== upstream) net.cut.add(`${addressOf(0)}>${gateway.host.address}`)
+      const ways = [BROKER, ...world.machines.slice(1).map(({ host }) => host.address)].map(
+        to => `${addressOf(0)}>${to}`,
+      )
+      for (const way of ways) net.cut.add(way)
       engine.after(dice.scale(10, 3000), () => {
         upstream.armed.set('commit', () => {
           const wait = dice.scale(0.1, 100)
@@ -93,7 +99,7 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
         })
       })
       engine.after(dice.scale(1000, 20_000), () => {
-        for (const gateway of world.machines) net.cut.delete(`${addressOf(0)}>${gateway.host.address}`)
+        for (const way of ways) net.cut.delete(way)
       })
       return
     }
@@ -181,6 +187,15 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       return
     case 'stop':
       machine.stop()
+      return
+    case 'broker-away':
+      world.broker.away(Math.min(ms, 60_000))
+      return
+    case 'broker-drop':
+      world.broker.drop(dice.pick([1, 0.5]))
+      return
+    case 'broker-mute':
+      world.broker.muteUntil = engine.now + ms
       return
     default:
       fault.kind satisfies never

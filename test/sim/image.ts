@@ -4,6 +4,13 @@ export { ConfigStore } from '../../src/config'
 export { Gateway } from '../../src/gateway/gateway'
 export { createLogger } from '../../src/lib/logger'
 export { Registry } from '../../src/links/registry'
-export { udpDriver } from '../../src/media/udp'
+export { mediaFragments } from '../../src/media/fragments'
 export { resolve } from '../../src/units/canonical'
 export { wireUnits } from '../../src/units/wire'
+
+/** Loaded where a machine uses them. */
+export const media = {
+  UDP: async () => (await import('../../src/media/udp')).udpDriver,
+  TCP: async () => (await import('../../src/media/tcp')).tcpDriver,
+  MQTT: async () => (await import('../../src/media/mqtt')).mqttDriver,
+}

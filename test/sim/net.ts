@@ -1,7 +1,8 @@
-// The network between the machines, and node:dgram over it. Packets are lost, doubled, late and in another order; pairs of machines are cut
+// The network between the machines, and node:dgram over it (connections: streams.ts). Packets are lost, doubled, late and in another order; pairs of machines are cut
 // off in both directions or in one. A port where nobody listens refuses, as ICMP does.
 import { EventEmitter } from 'node:events'
 import type { Dice, Engine, Owner } from './engine'
+import { Streams } from './streams'
 
 export interface Weather {
   loss: number
@@ -42,11 +43,18 @@ export class Net {
   readonly #hosts = new Map<string, Host>()
   readonly #sockets = new Map<string, Socket>()
   #port = 40_000
+  readonly streams: Streams
 
   constructor(
     readonly engine: Engine,
     readonly dice: Dice,
-  ) {}
+  ) {
+    this.streams = new Streams(this, engine, dice.fork('streams'))
+  }
+
+  host(address: string): Host | undefined {
+    return this.#hosts.get(address)
+  }
 
   add(host: Host): void {
     this.#hosts.set(host.address, host)

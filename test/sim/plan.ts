@@ -23,6 +23,9 @@ export const FAULTS = [
   'freeze',
   'clock',
   'stop', // a clean stop and start
+  'broker-away', // and back, with what it acknowledged
+  'broker-drop', // connections end
+  'broker-mute', // it acknowledges nothing for a while
 ] as const
 export type FaultKind = (typeof FAULTS)[number]
 
@@ -39,6 +42,19 @@ export interface Fault {
   readonly power: boolean
 }
 
+export type Medium = 'UDP' | 'TCP' | 'MQTT'
+const MEDIA: readonly (readonly Medium[])[] = [
+  ['UDP'],
+  ['UDP'],
+  ['UDP'],
+  ['TCP'],
+  ['TCP'],
+  ['MQTT'],
+  ['MQTT'],
+  ['UDP', 'TCP'],
+  ['TCP', 'UDP'],
+]
+
 /** `strict`: the disk keeps its promise. `lying`: syncs do nothing. */
 export type DiskMode = 'strict' | 'lying'
 
@@ -48,6 +64,9 @@ export interface Plan {
   readonly gateways: number
   readonly diskMode: DiskMode
   readonly intervalMs: number
+  /** of the uplinks of every gateway, best first */
+  readonly media: readonly Medium[]
+  readonly mqtt: { readonly qos: 1 | 2; readonly protocol_version: 4 | 5; readonly keepalive_s: number }
   readonly tuning: Tuning
   readonly config: {
     gateway: Record<string, unknown>
@@ -66,13 +85,24 @@ export interface Plan {
 /** Kinds that only some modes know. */
 const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
 
-export function planOf(seed: number, dice: Dice, hours: number, mode: DiskMode | undefined): Plan {
+export function planOf(
+  seed: number,
+  dice: Dice,
+  { hours, mode, media: forced }: { hours: number; mode?: DiskMode; media?: readonly Medium[] },
+): Plan {
   const drawn = dice.fork('plan')
   const lives = drawn.fork('mode').next()
   const diskMode = mode ?? (lives < 0.93 ? 'strict' : 'lying')
   const gateways = drawn.pick([1, 1, 1, 1, 2, 3])
   // a third of the kinds is off, the others differ in weight by two orders of magnitude
-  const weights = FAULTS.map(kind => (drawn.chance(RARE[kind] ?? 0.65) ? drawn.scale(0.05, 5) : 0))
+  const media = forced ?? drawn.fork('media').pick(MEDIA)
+  const weights = FAULTS.map(kind =>
+    kind.startsWith('broker') && !media.includes('MQTT')
+      ? 0
+      : drawn.chance(RARE[kind] ?? 0.65)
+        ? drawn.scale(0.05, 5)
+        : 0,
+  )
   const sum = weights.reduce((a, b) => a + b, 0)
   const mean = drawn.scale(7000, 90_000)
   const end = hours * 3_600_000
@@ -107,6 +137,8 @@ export function planOf(seed: number, dice: Dice, hours: number, mode: DiskMode |
     gateways,
     diskMode,
     intervalMs: drawn.pick([500, 1000, 2000, 2000, 5000]),
+    media,
+    mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
     tuning,
     config: {
       gateway: {

@@ -222,6 +222,7 @@ export class Program implements Owner {
     const own: Record<string, unknown> = {
       fs: refused('fs', fs),
       dgram: net.dgram(host, this),
+      tty: { isatty: () => false },
       'dns/promises': { Resolver },
       'timers/promises': { setTimeout: (ms: number) => new Promise<void>(done => void setTimer(done, ms)) },
       crypto: { ...realCrypto, randomBytes: random, randomUUID: () => random(16).toString('hex') },
@@ -234,7 +235,12 @@ export class Program implements Owner {
         homedir: () => '/root',
         tmpdir: () => '/tmp',
       },
-      net: refused('net', { isIP: realNet.isIP, isIPv4: realNet.isIPv4, isIPv6: realNet.isIPv6 }),
+      net: refused('net', {
+        ...net.streams.module(host, this),
+        isIP: realNet.isIP,
+        isIPv4: realNet.isIPv4,
+        isIPv6: realNet.isIPv6,
+      }),
       worker_threads: refused('worker_threads', {
         isMainThread: true,
         threadId: 0,

@@ -16,6 +16,7 @@ const HELP = `npm run test:sim -- [options]
   --first N     the first of them (default 1)
   --hours H     simulated time with faults, of each seed (default 0.1)
   --mode MODE   strict or lying: what the syncs of the disks do; left out: as each seed draws
+  --media LIST  of the uplinks, best first: MQTT,UDP; left out: as each seed draws
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
   --trace       print every event (one seed)
@@ -29,6 +30,7 @@ const { values: options } = parseArgs({
     first: { type: 'string', default: '1' },
     hours: { type: 'string', default: '0.1' },
     mode: { type: 'string' },
+    media: { type: 'string' },
     workers: { type: 'string', default: '2' },
     keep: { type: 'string' },
     trace: { type: 'boolean' },
@@ -80,9 +82,18 @@ const [worldFile, imageFile] = [join(dir, 'world.cjs'), join(dir, 'image.js')]
 await buildWorld(worldFile)
 writeFileSync(imageFile, await buildImage(variant?.patches))
 
-const common = { hours, ...(options.mode && { mode: options.mode }) }
+const media = options.media?.split(',')
+if (media?.some(name => !['UDP', 'TCP', 'MQTT'].includes(name))) {
+  console.error(`--media takes UDP, TCP and MQTT, not ${options.media}`)
+  process.exit(2)
+}
+if (options.mode && !['strict', 'lying'].includes(options.mode)) {
+  console.error(`--mode takes strict or lying, not ${options.mode}`)
+  process.exit(2)
+}
+const common = { hours, ...(options.mode && { mode: options.mode }), ...(media && { media }) }
 const command = (seed, keep) =>
-  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}` +
+  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}` +
   `${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
 
 /** Leaves out faults as long as the seed still fails. */

@@ -1,7 +1,7 @@
 // One run of one seed: faults for the planned time, then a healed world that must come into step within a bound.
 import { Dice } from './engine'
 import { heal, schedule } from './faults'
-import { type DiskMode, type Fault, type Plan, planOf } from './plan'
+import { type DiskMode, type Fault, type Medium, type Plan, planOf } from './plan'
 import type { Compiled } from './program'
 import { isCrash, World } from './world'
 
@@ -14,6 +14,8 @@ const LOOK_MS = 5000
 export interface RunOptions {
   hours: number
   mode?: DiskMode
+  /** of the uplinks; left out: as the seed draws */
+  media?: readonly Medium[]
   /** numbers of the faults that stay; left out: all */
   keep?: readonly number[]
   trace?: (line: string) => void
@@ -45,9 +47,14 @@ process.on('unhandledRejection', error => {
   if (!isCrash(error)) stray.push(String(error instanceof Error ? error.stack : error))
 })
 
+// streams give what they hold after the event that brought it
+process.on('uncaughtException', error => {
+  if (!isCrash(error)) stray.push(String(error instanceof Error ? error.stack : error))
+})
+
 export async function simulate(seed: number, compiled: Compiled, options: RunOptions): Promise<RunResult> {
   const dice = new Dice(seed)
-  const drawn = planOf(seed, dice, options.hours, options.mode)
+  const drawn = planOf(seed, dice, options)
   const plan = options.keep ? { ...drawn, faults: drawn.faults.filter((_, k) => options.keep!.includes(k)) } : drawn
   const world = new World(plan, compiled, dice.fork('world'))
   world.trace = options.trace

@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import { compile } from './program'
 import { type RunOptions, simulate } from './simulate'
 
-export { planOf } from './plan'
 export { compile, simulate }
 
 interface Order extends RunOptions {

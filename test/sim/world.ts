@@ -1,6 +1,7 @@
 // The machines of a run: one upstream (machine 0) and its gateways, each with a disk, a clock and a process that is started,
 // killed and started again. What is true is kept beside them: every reading that a source gave, every record that a log has
 // committed. The invariants are checked against that while the world runs.
+import { BROKER, Broker } from './broker'
 import { Crash, Disk } from './disk'
 import { type Dice, Engine, fnv } from './engine'
 import { type Host, Net } from './net'
@@ -15,6 +16,7 @@ type Gateway = Awaited<ReturnType<Program['image']['Gateway']['open']>>
 
 const BASE_WALL = 1_780_000_000_000
 const PORT = 8080
+const TCP_PORT = 8081
 export const addressOf = (machine: number): string => `10.0.0.${machine + 1}`
 export const isCrash = (error: unknown): boolean => {
   for (let at = error; at instanceof Error; at = at.cause) if (at instanceof Crash) return true
@@ -76,9 +78,11 @@ export class Machine {
     const { world, program } = this
     world.note(`${this.name} dies${power ? ' with the power' : ''}`)
     program?.kill()
+    if (program) world.net.streams.ended(program, power)
     this.program = this.gateway = undefined
     this.starting = false
     if (power) {
+      this.host.up = false
       this.disk.cut()
       this.disk.fault = null
     }
@@ -98,6 +102,7 @@ export class Machine {
     const { world } = this
     this.starts++
     this.starting = true
+    this.host.up = true
     world.note(`${this.name} starts`)
     const { engine, net } = world
     const program = new Program(
@@ -137,12 +142,14 @@ export class Machine {
       dataDir: '/data',
       env: {},
       cwd: '/data',
+      // their options cost time at each start
+      ...(world.plan.media.join() !== 'UDP' && { fragments: image.mediaFragments() }),
       logger,
     })
     const gateway = await image.Gateway.open({
       config,
       registry: new image.Registry({
-        media: { udp: async () => image.udpDriver as never },
+        media: image.media as never,
         sources: { counter: async () => ({ type: 'counter', create: name => world.source(this, name) }) },
       }),
       units: { ...image.wireUnits(), resolve: image.resolve },
@@ -175,6 +182,7 @@ export class Machine {
     const gone = (): void => {
       if (program.dead) return
       program.kill()
+      world.net.streams.ended(program, false)
       this.program = this.gateway = undefined
       this.starting = false
       world.truth.died(this)
@@ -191,6 +199,7 @@ export class World {
   readonly engine = new Engine()
   readonly net: Net
   readonly machines: Machine[]
+  readonly broker: Broker
   readonly truth: Truth
   readonly roundabouts = new Map<string, number>()
   /** faults may come */
@@ -209,6 +218,10 @@ export class World {
   ) {
     this.net = new Net(this.engine, dice.fork('net'))
     Object.assign(this.net.weather, plan.weather)
+    this.broker = new Broker(this.engine, this.net, dice.fork('broker'))
+    this.broker.doubles = plan.weather.double
+    // the upstream was there before its gateways
+    if (plan.media.includes('MQTT')) this.broker.session('upstream', 'os/+/up', plan.mqtt.qos)
     this.net.onPacket = (from, to, bytes, fate) => this.note(`${from}>${to} ${fate} ${bytes.toString('latin1')}`)
     this.engine.onThrow = error => {
       if (!isCrash(error)) this.broken(`an exception ends a process: ${error instanceof Error ? error.stack : error}`)
@@ -237,10 +250,33 @@ export class World {
   config(machine: Machine): Record<string, unknown> {
     const { plan } = this
     const { number } = machine
-    const common = { storage: { sql: { enabled: false } }, engine_settings: plan.config.engine }
-    if (number === 0)
-      return { ...common, device_id: 'UP', gateway: { log: plan.upstream, sources: [], guard: { enabled: false } } }
+    const common = {
+      storage: { sql: { enabled: false } },
+      engine_settings: plan.config.engine,
+      // plaintext that waits in a broker is refused once there is a session over another uplink
+      security_settings: { require_secure: plan.media.length > 1 && plan.media.includes('MQTT') },
+      RESOURCES: { transport_status: { tcp: true }, application_status: { mqtt: true } },
+    }
+    const broker = { medium: 'MQTT', host: BROKER, port: 1883, ...plan.mqtt }
+    if (number === 0) {
+      const receivers = plan.media
+        .filter(medium => medium !== 'UDP')
+        .map(medium =>
+          medium === 'TCP'
+            ? { name: 'tcp', medium, port: TCP_PORT }
+            : { name: 'mqtt', ...broker, client_id: 'upstream' },
+        )
+      const log = plan.upstream
+      return { ...common, device_id: 'UP', gateway: { log, sources: [], receivers, guard: { enabled: false } } }
+    }
     const { gateway, uplink } = plan.config
+    const uplinks = plan.media.map((medium, k) => ({
+      name: k === 0 ? 'main' : `other${k}`,
+      ...(medium === 'MQTT' ? broker : { medium, host: addressOf(0), port: medium === 'TCP' ? TCP_PORT : PORT }),
+      ...uplink,
+      // one server behind all of them
+      ...(plan.media.length > 1 && { server: 'up' }),
+    }))
     return {
       ...common,
       device_id: `GW${number}`,
@@ -249,7 +285,7 @@ export class World {
         log: gateway,
         guard: { enabled: false },
         sources: [{ name: 'counter', type: 'counter', interval_ms: plan.intervalMs }],
-        uplinks: [{ name: 'main', medium: 'UDP', host: addressOf(0), port: PORT, ...uplink }],
+        uplinks,
       },
     }
   }

@@ -86,6 +86,11 @@ export class UplinkSession {
     const { client, encoders, send, mono, now, degraded } = this.#parts
     const { aid } = fact
     if (client.outboundKey(aid)) return true
+    // a broker takes plaintext that the upstream may refuse later, when it is forgotten here
+    if (!this.#answers && client.useOtherKey(aid)) {
+      this.#otherKey(aid)
+      return true
+    }
     if (client.mayPlain(aid)) return this.#hasRoom(aid)
     if (!client.keyRequestDue(aid, mono())) return false
     const ts = Math.floor(now())
@@ -207,15 +212,18 @@ export class UplinkSession {
     degraded('')
   }
 
+  #otherKey(aid: number): void {
+    this.#parts.logger.info(`AID ${aid} goes on with the session of another uplink`)
+    this.#keyed(aid)
+  }
+
   #badKey(refused: RefusedFrame): void {
     const { client, encoders, logger } = this.#parts
     const { aid } = refused
     const held = !client.mayPlain(aid)
     const plain = client.onPlaintextRefused(refused)
-    if (plain === 'keyed') {
-      logger.info(`AID ${aid} goes on with the session of another uplink`)
-      this.#keyed(aid)
-    } else if (plain && !held)
+    if (plain === 'keyed') this.#otherKey(aid)
+    else if (plain && !held)
       logger.warn(
         `the upstream has a session with AID ${aid} from another address; data waits for a key. ` +
           `It comes when that address is silent, or at once after os-node session forget ${aid} on the upstream. ` +

@@ -163,12 +163,23 @@ export class SecureClient {
     if (reason !== 'BAD_KEY' || !source || this.sessions.outboundKey(aid)) return null
     // a server that has no session with this AID never asks: it gets no key of another one
     if (!source.timestamps.includes(ts)) return null
-    const known = this.#otherServers(aid).find(timestamp => timestamp !== source.refused)
-    source.held = known === undefined
-    if (known === undefined) return 'held'
-    this.sessions.keyOn(aid, known)
+    source.held = !this.useOtherKey(aid)
+    return source.held ? 'held' : 'keyed'
+  }
+
+  /**
+   * Goes on with the key that another uplink to the same server has for this AID; false: there is none that was not refused.
+   * Without BAD_KEY only where what the server refuses cannot come again.
+   */
+  useOtherKey(aid: number): boolean {
+    const known = this.#otherServers(aid)
+    if (known.length === 0) return false
+    const source = this.#source(aid)
+    const usable = known.find(timestamp => timestamp !== source.refused)
+    if (usable === undefined) return false
+    this.sessions.keyOn(aid, usable)
     source.forget()
-    return 'keyed'
+    return true
   }
 
   /** Where no data may go in plaintext, and without a key: whether an opener is to be sent now. `nowMono` in ms. */

@@ -50,6 +50,7 @@ function sessionOf() {
       onChannelAck: note('channel', nothing),
       onPlaintextRefused: note('plaintext refused', () => answers.refusal),
       onBadKey: note('bad key', () => answers.accepts),
+      useOtherKey: () => false,
       sessions: {
         getSessionKey: (aid: number) => answers.keys.has(aid),
         save: note('save', nothing),
