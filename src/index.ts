@@ -183,7 +183,7 @@ export function displayAccess(): DisplayAccess {
   }
 }
 
-/** The plugins of a library node that is given no service manager. */
+/** The plugins of a library node without a service manager. */
 function ownServices(node: NodeBase): ServiceManager {
   const display = displayAccess()
   const manager = new ServiceManager(node.store, 'runtime', { display })
@@ -229,7 +229,7 @@ const NODE = namesOf<NodeOptions>()(
   'serviceManager dbManager',
 )
 
-/** A node (specification, "Node operations"). `configPath` null: found as the CLI finds it, else the defaults. */
+/** A node (specification, "Node operations"). `configPath` null: where the CLI finds it, else the defaults. */
 export class Node extends NodeBase {
   constructor(configPath: string | null = null, options: NodeOptions = {}) {
     checkArgument('new Node', 'configPath text?', configPath)

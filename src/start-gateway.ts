@@ -304,7 +304,7 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
     const { context, jobs, plugins, service } = await facesOf(opened, gateway, node, api)
     if (opensPage(config, gateway)) await service.start().then(turn)
     undo.push({ name: 'web', limitMs: 2500, run: () => service.stop() })
-    // ends before the web server: an answer that waits for its command is given
+    // ends before the web server: an answer that waits for its command is sent
     undo.push({ name: 'jobs', limitMs: 100, must: true, run: () => jobs.stop() })
     const path = await openControl(opened, context)
     unkept.write('the lock', () => lock.setSocket(path))

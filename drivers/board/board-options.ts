@@ -3,7 +3,7 @@ import * as v from 'valibot'
 
 const pinName = v.pipe(v.string(), v.minLength(1), v.maxLength(31))
 
-/** The same three ways as keys beside others: `{name: "door", pin: "GPIO17"}`; PIN_WAYS says how many must be given. */
+/** The same three forms as keys beside others: `{name: "door", pin: "GPIO17"}`; PIN_WAYS says how many are needed. */
 export const pinEntries = {
   /** "GPIO17", or the name the kernel has for the line */
   pin: v.optional(pinName),

@@ -75,7 +75,7 @@ const schemas = {
         strict({
           id: sensorId,
           input: v.picklist(Object.keys(INPUTS) as Input[]),
-          /** full scale in V, both ways; an input bears no more than the supply, whatever this says */
+          /** full scale in V, in both directions; an input bears no more than the supply, whatever this says */
           range: v.optional(v.picklist(RANGES), 4.096),
           ...channelEntries,
         }),

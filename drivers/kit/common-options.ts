@@ -6,7 +6,7 @@ import { noSuchOption } from '../../src/links/driver-options'
 /** An object with these options and no others; the message for another one names the nearest. */
 export const strict = <E extends v.ObjectEntries>(entries: E) =>
   v.strictObject(entries, issue => {
-    if (issue.expected !== 'never') return issue.expected === 'Object' ? 'must be an object' : 'must be given'
+    if (issue.expected !== 'never') return issue.expected === 'Object' ? 'must be an object' : 'is required'
     return noSuchOption(String(issue.input).replaceAll('"', ''), Object.keys(entries))
   })
 

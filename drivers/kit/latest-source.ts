@@ -43,7 +43,7 @@ const NEVER = Number.NEGATIVE_INFINITY
 export class LatestSource implements Source {
   readonly type: string
   readonly intervalMs: number
-  /** rx counts values that arrived, errors the channels a read found without a value */
+  /** rx counts values that arrived, errors the channels without a value at a read */
   readonly counters: { rx: number; tx: number; errors: number; detail?: Readonly<Record<string, number>> }
   readonly #options: LatestOptions
   readonly #feed: Feed
@@ -55,7 +55,7 @@ export class LatestSource implements Source {
   readonly #errors: (string | undefined)[]
   readonly #take: Take
   #events: OpenableEvents | undefined
-  /** what the feed says of itself, and what the last read found */
+  /** what the feed says of itself, and the result of the last read */
   #complaint = ''
   #missing = ''
   #heard: (() => void) | undefined

@@ -6,7 +6,7 @@ export interface Waiting {
   readonly packet: Uint8Array
   /** given up at that mono time */
   readonly until: number
-  /** how often the channel was found busy */
+  /** how often the channel was busy */
   tries: number
   resolve(sent: boolean): void
 }

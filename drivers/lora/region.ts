@@ -84,7 +84,7 @@ export function withLimit(band: Band, limit: Limit): Band {
   return { ...band, limits: [...band.limits.filter(other => other !== same), limit] }
 }
 
-/** ERP limits are given as EIRP: 2.15 dB more */
+/** ERP limits are stated as EIRP: 2.15 dB more */
 const BANDS: Readonly<Record<Exclude<Region, 'none'>, { usualHz: number; bands: readonly Band[] }>> = {
   EU868: {
     usualHz: 868_100_000,

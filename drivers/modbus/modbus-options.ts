@@ -38,7 +38,7 @@ const shared = {
 export const rtuSchema = strict({
   ...shared,
   ...serialEntries(9600),
-  port: v.pipe(v.string(), v.minLength(1, 'must be given')),
+  port: v.pipe(v.string(), v.minLength(1, 'is required')),
   /** 1 to 247; nothing answers to 0, the broadcast */
   slave: whole(1, 247),
   /** silence before a request beyond the standard's 3.5 characters */

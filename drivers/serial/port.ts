@@ -51,7 +51,7 @@ export class OpenPort {
   #writes: Write[] = []
   #waiting = 0
   #cancelTimer: (() => void) | undefined
-  /** when the last byte given to the kernel is on the wire */
+  /** when the last byte written to the kernel is on the wire */
   #wireFree = 0
   #progress = 0
   #stuck = false
@@ -114,7 +114,7 @@ export class OpenPort {
     return this.#tty.bus
   }
 
-  /** Milliseconds from now until the last byte given to the kernel is on the wire, by computation. */
+  /** Milliseconds from now until the last byte written to the kernel is on the wire, by computation. */
   get wireFreeMs(): number {
     return Math.max(0, this.#wireFree - this.#clock.mono())
   }

@@ -1,4 +1,4 @@
-// What commands are given of the rooms below: the log, by itself and of a gateway at work, and the library's node.
+// What commands use of the rooms below: the log, by itself and of a gateway at work, and the library's node.
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
 import { realFiles } from '../lib/files'

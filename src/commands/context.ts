@@ -1,4 +1,4 @@
-// What a command is given. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
+// The context of a command. main fills it in: locally with a Node and the files, in a running gateway with the gateway itself.
 // Commands are written against these interfaces only, so CLI, HTTP and terminal UI run the same ones.
 import type { ConfigStore } from '../config'
 import type { SectionReader } from '../display'

@@ -209,7 +209,7 @@ export class ConfigStore {
   }
 
   /**
-   * Changes many keys, given as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
+   * Changes many keys, passed as nested sections; objects are merged, lists replaced. All or nothing. With `prefixes`, keys
    * outside them are refused: FORBIDDEN with `details.keys`. A dotted key in place of sections is CONFIG_INVALID. Returns
    * what is different now.
    */

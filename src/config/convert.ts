@@ -24,9 +24,9 @@ const NAMES: Record<string, ValueType | 'json'> = {
 }
 export const TYPE_NAMES: readonly string[] = ['int', 'float', 'bool', 'str', 'json']
 
-/** What was given, for the text of an error; a secret is not repeated (X19). */
+/** The value, for the text of an error; a secret is not repeated (X19). */
 const shown = (key: string, value: unknown): string =>
-  key.split('.').some(part => isSecret(part, value)) ? 'what was given' : JSON.stringify(masked(value)).slice(0, 200)
+  key.split('.').some(part => isSecret(part, value)) ? 'this value' : JSON.stringify(masked(value)).slice(0, 200)
 
 const refuse = (key: string, value: unknown, what: string): OsError =>
   new OsError('CONFIG_INVALID', `${key}: ${shown(key, value)} is not ${what}`, { details: { key, allowed: what } })

@@ -58,7 +58,7 @@ export function refuseDotted(schema: AnySchema, path: readonly string[]): void {
   const key = joinKey(path)
   const meant = splitKey(key)
   if (meant.length === path.length || schemaAt(schema, path) || !schemaAt(schema, meant)) return
-  throw new OsError('CONFIG_INVALID', `${key} must be given as nested sections, or as key and value`, {
+  throw new OsError('CONFIG_INVALID', `${key} must be nested sections, or key and value`, {
     details: { key },
   })
 }

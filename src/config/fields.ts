@@ -1,5 +1,5 @@
 // Building stones of the configuration schema. One stone gives the TypeScript type, the default, the check, the sentence a
-// person reads, and whether a change needs a restart or must be masked. Nothing here fails: a wrong value is found by
+// person reads, and whether a change needs a restart or must be masked. Nothing here fails: a wrong value is detected by
 // check.ts, which asks describe.ts what would have been allowed.
 import * as v from 'valibot'
 import { isGoodName } from '../wire/names'
@@ -87,7 +87,7 @@ export const section = <E extends v.ObjectEntries>(
   return v.optional(v.pipe(schema, about<v.InferOutput<typeof schema>>(help, {})), {} as never) as never
 }
 
-/** Any name → a value of one kind (medium names, plugin names). Known names may be given with their defaults. */
+/** Any name → a value of one kind (medium names, plugin names). Known names may have their defaults. */
 export const map = <E extends v.ObjectEntries, R extends v.GenericSchema>(
   known: E,
   others: R,

@@ -1,4 +1,4 @@
-// Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's ways to say that there is no id
+// Older spellings read as ours: `OpenSynaptic_Setting` for `Node_Setting`, the reference's spellings for no id
 // yet, and its place of the web_user switches under RESOURCES.service_plugins (D13). What is in our place wins. The file itself is not rewritten.
 import { isObject } from '../lib/objects'
 import type { Tree } from './keys'

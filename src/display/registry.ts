@@ -85,7 +85,7 @@ export class DisplayRegistry {
     this.#clock = clock
   }
 
-  /** What providers are given where the caller names no node: the newest of this process, unless a caller says which. */
+  /** What providers get where the caller names no node: the newest of this process, unless a caller says which. */
   get defaultNode(): object | null {
     return this.#node?.deref() ?? null
   }

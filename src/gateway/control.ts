@@ -81,7 +81,7 @@ async function listenSomewhere(server: Server, dataDir: string, logger: Logger):
   }
 }
 
-/** Starts listening. The caller holds the data directory's lock, so a socket file found there is a dead one's. */
+/** Starts listening. The caller holds the data directory's lock, so a socket file in it is a dead one's. */
 export async function startControl(options: ControlOptions): Promise<ControlServer> {
   const { dataDir, logger = silentLogger, maxClients = 32 } = options
   const clients = new Set<Socket>()

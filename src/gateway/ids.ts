@@ -3,7 +3,7 @@
 //
 // What fails: an allocator file that cannot be read hands out nothing and is shown in the status; a pool that is used up is
 // answered NACK ID_POOL_EXHAUSTED, a new device when the memory for ids is full NACK ID_STORE_FULL. Ids of a pool that
-// not used within `use_within_days` are forgotten, and one whose device went away is not given to another: the upstream may
+// not used within `use_within_days` are forgotten, and one whose device went away is not assigned to another: the upstream may
 // have done so already. An upstream of os-node holds ids of a pool for 30 days whatever its lease; no packet tells the lease
 // of another upstream, so there `use_within_days` must be shorter than that.
 import { join } from 'node:path'

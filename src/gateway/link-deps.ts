@@ -1,4 +1,4 @@
-// What the walls of a gateway are given to build their links: the same few parts for sources, receivers and uplinks.
+// The dependencies of a gateway's links: the same few parts for sources, receivers and uplinks.
 import type { ConfigStore } from '../config'
 import type { Clock } from '../lib/clock'
 import type { Logger } from '../lib/logger'

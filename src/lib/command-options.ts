@@ -7,7 +7,7 @@ export interface OptionSpec {
   readonly default?: string | number | boolean
   /** the placeholder of the value in the help, for example PATH */
   readonly value?: string
-  /** environment variable that counts when the option is not given */
+  /** environment variable that counts when the option is absent */
   readonly env?: string
   readonly required?: boolean
   readonly min?: number
@@ -15,7 +15,7 @@ export interface OptionSpec {
   readonly choices?: readonly string[]
 }
 
-/** A list holds what was given each time, in order. */
+/** A list holds each value, in order. */
 export type OptionValues = Record<string, string | number | boolean | readonly string[] | undefined>
 
 /** What is needed to read a command line. */

@@ -192,7 +192,7 @@ export interface NodeIdentity {
   onAssigned(listener: (aid: number) => void): () => void
 }
 
-/** What a driver's factory is given. */
+/** Parameters of a driver's factory. */
 export interface DriverContext {
   readonly clock: Clock
   readonly logger: Logger

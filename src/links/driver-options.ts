@@ -94,7 +94,7 @@ const TYPES: Readonly<Record<string, string>> = {
 /** What is wrong with an option, without showing a value that may be a secret. */
 function wordsOf({ type, message, input, expected, requirement }: BaseIssue<unknown>): string {
   if (!FOREIGN.test(message)) return message
-  if (input === undefined) return 'must be given'
+  if (input === undefined) return 'is required'
   const what = TYPES[type]
   if (what !== undefined) return `must be ${what}`
   if (type === 'min_value') return `must be at least ${requirement}`

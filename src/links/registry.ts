@@ -67,7 +67,7 @@ export const mediumInfo = (name: string): MediumInfo | undefined => BY_NAME.get(
 /** 8883 is what a broker with TLS listens on; every other medium has one port for both */
 const TLS_PORTS: Readonly<Record<string, number>> = { MQTT: 8883 }
 
-/** The port of a medium's options: the one given, else its default number. Of a serial port there is no default. */
+/** The port of a medium's options: the configured one, else its default number. Of a serial port there is no default. */
 export function portOf(name: string, { port, tls }: { port?: unknown; tls?: unknown }): unknown {
   const info = mediumInfo(name)
   const standard = info?.default_port

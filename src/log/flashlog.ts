@@ -1,6 +1,6 @@
 // The flash log: the database of a gateway (D4). Facts, cursors and clock changes are records in one append-only
 // file set; a record has its seq at once and is on the medium after the next group commit. What fails: a disk that refuses
-// makes the log degraded, never silent or stopped; damage found at the start or while reading is cut out, kept aside and
+// makes the log degraded, never silent or stopped; damage detected at the start or while reading is cut out, kept aside and
 // named in the loss ledger. Only one process may have a log open (D17 guards that).
 import { checkNames, namesOf } from '../lib/checked'
 import { OsError } from '../lib/errors'

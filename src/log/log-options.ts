@@ -37,7 +37,7 @@ export interface FlashLogOptions {
   segmentBytes?: number
   /** records waiting in RAM while the disk refuses; beyond it the oldest are lost and counted */
   bufferBytes?: number
-  /** facts to be found before others: a reader can ask for them alone */
+  /** facts that a reader finds before others: a reader can ask for them alone */
   isAlarm?: (fact: Fact) => boolean
   /** written into the boot record */
   version?: string

@@ -54,7 +54,7 @@ export class Reader {
   #block: Buffer = NO_BYTES
   #blockAt = 0
   #stepping = false
-  /** the record found: its buffer and place */
+  /** the record: its buffer and place */
   #hit: Buffer = NO_BYTES
   #hitAt = 0
 

@@ -1,4 +1,4 @@
-// The forms of a log record in memory. On disk it is the layout of format.ts; encode.ts and decode.ts are the two ways.
+// The forms of a log record in memory. On disk it is the layout of format.ts; encode.ts writes it, decode.ts reads it.
 import type { Fact, LinkMetadata } from '../pipeline/fact'
 
 /** How far a time can be trusted; `unknown` is the time of another machine, taken as it came (D18). */

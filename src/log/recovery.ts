@@ -14,7 +14,7 @@ import { decodeHeader, type Scan, type SegmentSnapshot, scanSegment, segmentsIn 
 import { newSegment, onMedium, type Segment } from './segments'
 import { LogState } from './state'
 
-/** Damage found in one segment, to be mended by mend.ts. */
+/** Damage detected in one segment, to be mended by mend.ts. */
 export interface RecoveryFinding {
   readonly segment: Segment
   readonly bytes: Buffer

@@ -62,7 +62,7 @@ export class DamageRepair {
     }
   }
 
-  /** Enters what a scan found into the ledger; returns what is new there. */
+  /** Enters the damage of a scan into the ledger; returns what is new there. */
   enter({ scan }: RecoveryFinding): LossRange[] {
     return scan.pieces.flatMap(piece =>
       piece.to >= piece.from ? this.#o.ledger.add(piece.torn ? 'torn' : 'damaged', piece.from, piece.to) : [],

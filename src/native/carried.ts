@@ -1,7 +1,7 @@
 // The addon inside the bundle, for a bundle that lies alone: unpacked into the data directory, where it is named by its hash and
 // compared with it at each load, or else into a folder of its own below the temporary one, which goes as soon as it is loaded.
 // What fails: a folder that belongs to another user, cannot be written or is mounted noexec; the next one is tried, and the
-// reasons are given when none is left. Nothing here throws.
+// reasons are named when none is left. Nothing here throws.
 
 import { createHash } from 'node:crypto'
 import {

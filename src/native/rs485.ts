@@ -90,7 +90,7 @@ async function tell(
 
 const unsupported = (message: string): OsError => new OsError('UNSUPPORTED', message, { hint: HINT })
 
-/** A driver without the mode answers in many ways. */
+/** A driver without the mode has many answers. */
 function refused(error: OsError): OsError {
   const errno = error.details['errno']
   if (errno !== 'ENOTTY' && errno !== 'EINVAL' && errno !== 'ENOSYS' && errno !== 'EOPNOTSUPP') return error

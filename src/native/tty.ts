@@ -108,7 +108,7 @@ function linesOf({ dtr, rts }: TtySettings): { on: number; off: number } {
   return { on: bits(true), off: bits(false) }
 }
 
-/** A driver without modem lines says so in several ways. */
+/** A driver without modem lines has several answers for it. */
 function noLines(error: OsError): OsError {
   const errno = error.details['errno']
   if (errno !== 'ENOTTY' && errno !== 'EINVAL' && errno !== 'ENOSYS') return error

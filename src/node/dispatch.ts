@@ -4,7 +4,7 @@
 //
 // What fails: no such driver (at once), a medium that refuses (tried again, then false), a driver that throws (false at once),
 // a lane that is full (false at once, counted). A packet that waits behind a failing one has its tries counted with it, one
-// always left: so a dead medium holds a packet for the seconds it was given and not for those of all before it.
+// always left: so a dead medium holds a packet for its own seconds and not for those of all before it.
 import { OsError } from '../lib/errors'
 import type { Timers } from '../lib/timers'
 import type { LazyTransporter } from './transporter'

@@ -1,5 +1,5 @@
 // Node: the library facade of the specification ("Node operations", "Node attributes"). It encodes, sends and decodes, and
-// keeps nothing but its templates and its identity; given a log, it writes there what it transmits. A running gateway uses
+// keeps nothing but its templates and its identity; with a log, it writes there what it transmits. A running gateway uses
 // one for its own requests.
 //
 // What fails: transmit throws when the node has no id or every reading was refused; dispatch answers false and leaves the
@@ -50,7 +50,7 @@ export interface NodeParts {
   createCore: (settings: CoreSettings) => Core
   /** what the configuration may say of the media and of plugins */
   fragments?: () => readonly Fragment[]
-  /** the service manager of a node that is given none */
+  /** the service manager of a node without one */
   services?: (node: NodeBase) => ServiceManager
   /** its database manager, null where the configuration has none; `log`: where the node writes */
   database?: (node: NodeBase, log: NodeLog | undefined) => DatabaseManager | null

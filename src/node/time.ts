@@ -1,4 +1,4 @@
-// Which time goes on the wire (D18): milliseconds. A given `t` goes as it is, unless it is no date yet (below the threshold)
+// Which time goes on the wire (D18): milliseconds. A `t` of the caller goes as it is, unless it is no date yet (below the threshold)
 // and no secure session says that the peer knows this device: then the last server time counts, else this machine's clock,
 // in whole seconds. Nothing waits for a server. Throws BAD_TIME for what is no time.
 import type { Clock } from '../lib/clock'

@@ -1,4 +1,4 @@
-// What a Node is given and what it gives back. Types only, beside the number that means "no id".
+// Parameters and results of a Node. Types only, beside the number that means "no id".
 import type { ConfigStore } from '../config'
 import type { Clock } from '../lib/clock'
 import type { OsError } from '../lib/errors'
@@ -12,7 +12,7 @@ export type TransmitResult = readonly [
   strategy: 'FULL_PACKET' | 'DIFF_PACKET',
 ]
 
-/** 4294967295 means that no server has given an id yet. */
+/** 4294967295 means that no server has assigned an id yet. */
 export const UNASSIGNED_ID = 4294967295
 
 export interface TransmitOptions {

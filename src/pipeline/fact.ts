@@ -15,7 +15,7 @@ export interface FactDict {
 
 export interface SensorFact {
   id: string
-  /** sensor status as given, for example 'OK' */
+  /** sensor status as received, for example 'OK' */
   status: string
   /** canonical UCUM unit (D2); in dialect `attribute` the name of a physical attribute */
   unit: string

@@ -213,7 +213,7 @@ class PureCore implements Core {
   }
 }
 
-/** The pure core over its own (or a given) Fusion; templates are shared with that Fusion's runEngine. */
+/** The pure core over its own (or a passed) Fusion; templates are shared with that Fusion's runEngine. */
 export const createPureCore = (options: PureCoreOptions): Core =>
   new PureCore(options, 'pycore', slab => new PureBatch(slab))
 

@@ -182,7 +182,7 @@ export class Receiver extends ReceiverMemory {
 
   /**
    * A bare DIFF or HEART on a template from before an unclean stop: its sender may never send a FULL again (X33). What the
-   * DIFF carries is given with the states and units of the template, what it does not carry is left out. `opened` is null for
+   * DIFF carries has the states and units of the template, what it does not carry is left out. `opened` is null for
    * a HEART, which says that the device is alive and nothing more.
    */
   #rebuilt(

@@ -42,7 +42,7 @@ export interface UplinkEncoderOptions {
 export interface EncodedFrame {
   readonly bytes: Buffer
   readonly tid: number
-  /** to be given to acknowledged(); 0 for a backlog frame */
+  /** to be passed to acknowledged(); 0 for a backlog frame */
   readonly ordinal: number
   readonly cmd: number
   readonly size: number
@@ -107,7 +107,7 @@ export class UplinkEncoder {
     this.#timed = readsClock(this.policy)
   }
 
-  /** What the next run must be given as `firstTid`: persist it before a frame of a new template leaves. */
+  /** What the next run must get as `firstTid`: persist it before a frame of a new template leaves. */
   get nextTid(): number {
     return this.#store.nextTid
   }

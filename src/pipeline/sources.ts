@@ -1,5 +1,5 @@
 // What a receiver remembers of its sources: per AID the templates of bare frames and, apart from them, those of each run
-// that speaks the delivery exchange (an epoch names one run of one sender). So two gateways that were given the same AID,
+// that speaks the delivery exchange (an epoch names one run of one sender). So two gateways with the same AID,
 // or the runs before and after a restart, never build on each other's templates. Bounded: within an AID the runs
 // not heard for longest go first and have to send a FULL again. AIDs that find no room wait packed in the spill, runs and
 // all, and come back with their next frame; without a spill those not heard for longest are forgotten. Only bare templates

@@ -201,7 +201,7 @@ export class Standardizer {
     if (wrong) throw new OsError('BAD_ID', `device_status ${wrong}`)
     for (const key of Object.keys(kwargs))
       if (key === 'id' || key === 's' || /^s\d+_/.test(key))
-        throw new OsError('BAD_READING', `${key} is a key of the fact itself and cannot be given beside it`)
+        throw new OsError('BAD_READING', `${key} is a key of the fact itself and is not allowed beside it`)
     const { geohash } = kwargs
     if (typeof geohash === 'string' && /[|@]/.test(geohash)) throw new OsError('BAD_ID', 'geohash must not hold | or @')
     return this.#stamp(kwargs)

@@ -116,7 +116,7 @@ export class DuplicateFilter {
   readonly #maxBytes: number
   readonly #devices = new Map<number, Recent>()
   #bytes = 0
-  /** duplicates found since the start */
+  /** duplicates detected since the start */
   duplicates = 0
 
   constructor({ depth = 4096, maxDevices = 32_768, maxBytes = 24 << 20 }: DuplicateFilterOptions = {}) {

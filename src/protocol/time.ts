@@ -227,7 +227,7 @@ export class NodeClock implements Clock {
     return true
   }
 
-  /** False for a given time (UNIX seconds) so small that its sender had no clock. */
+  /** False for a time (UNIX seconds) so small that its sender had no clock. */
   believable(seconds: number): boolean {
     return seconds >= this.#threshold
   }

@@ -103,7 +103,7 @@ export interface PluginHost {
   stop(): Promise<boolean>
 }
 
-/** The part of the library's Node that plugins use; display providers are given the same. */
+/** The part of the library's Node that plugins use; display providers get the same. */
 export interface PluginNode {
   readonly assignedId: number
   readonly deviceId: string

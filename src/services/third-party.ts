@@ -4,7 +4,7 @@
 // What fails: a directory that is not there holds none, nor does one that cannot be read, which is reported; a file that cannot be
 // loaded, that is no plugin or that has another name than its file is that plugin's error. One that ended the process twice
 // while it was being started is not started again until it is loaded by hand: a note is on flash while a plugin starts, and
-// one that is found there counts. So is, at once, one that did not come back from a call until the watch over the event loop
+// one that is there counts. So is, at once, one that did not come back from a call until the watch over the event loop
 // ended the process.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Dirent, existsSync, readdirSync, realpathSync, statSync } from 'node:fs'

@@ -26,7 +26,7 @@ export interface WorkerSetup {
   readonly windows?: WindowSettings
 }
 
-/** A sealed window that was found. */
+/** A sealed window of the log. */
 export interface WindowNote extends Pick<Summary, 'from' | 'to' | 'witness'> {
   readonly name: string
 }

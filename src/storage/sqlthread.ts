@@ -16,7 +16,7 @@ const BATCHES = 2
 const SERVER_MB = 16
 /** bytes a packet takes in the view at least: what cannot fit is not fed at the start */
 const SMALLEST_ROW = 100
-/** objects that live short; more is given to no one */
+/** MB of V8's young generation at most */
 export const YOUNG_MB = 4
 
 interface SqlThreadOptions {
@@ -27,7 +27,7 @@ interface SqlThreadOptions {
   program?: WorkerProgram
   /** a database server's worker in place of the view's: its file, and what it gets */
   server?: { readonly script: string; readonly setup: ServerSetup }
-  /** windows known to be of this log; those that are found to be are added */
+  /** windows known to be of this log; others are added once they are known to be */
   checked: Set<string>
   /** every record up to `upTo` is in the view; `stored`: facts or clock records came to it */
   onApplied: (upTo: number, stored: boolean) => void

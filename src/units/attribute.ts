@@ -74,5 +74,5 @@ export function resolveAttributeList(units: readonly string[]): Resolved | null 
   })
 }
 
-/** What a core is given in dialect `attribute`; `canonical` is the attribute's name. */
+/** What a core receives in dialect `attribute`; `canonical` is the attribute's name. */
 export const attributeUnits = { resolve: resolveAttribute, resolveList: resolveAttributeList } as const

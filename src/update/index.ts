@@ -281,7 +281,7 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
     runs ||= runsAlready(update.list, slots)
     checkAutomatic(update, slots, updates)
   })
-  // a stick that stays in after an update is found again at each start
+  // a stick that stays in after an update is read again at each start
   if (!newest && runs) {
     console.log('the update on the USB stick runs already')
     return 0

@@ -150,7 +150,7 @@ const SIZES: Readonly<Record<UpdatePart['name'], (slot: Slot) => string>> = {
 const sizeOf = (fd: number): number => {
   const { size } = fstatSync(fd)
   if (size > 0) return size
-  // a block device: its end is found by reading
+  // a block device: its end is where reading ends
   let [low, high] = [0, 2 ** 40]
   const byte = Buffer.alloc(1)
   while (low < high) {

@@ -21,7 +21,7 @@ export class TokenVerifier {
     private readonly clock: Clock = systemClock,
   ) {}
 
-  /** True for the token found right in the last ten minutes, while the stored hash is still the same. */
+  /** True for the token accepted in the last ten minutes, while the stored hash is still the same. */
   remembered(token: string): boolean {
     const good = this.#good
     if (!good) return false

@@ -31,7 +31,7 @@ export interface WebAuth {
   enabled(): boolean
   /** true for the admin token; may take long (scrypt), so the server runs one at a time */
   verify(token: string): Promise<boolean>
-  /** true when this very token was found right a short while ago; must be cheap and constant in time */
+  /** true when this very token was accepted a short while ago; must be cheap and constant in time */
   remembered?(token: string): boolean
   /** another value than before once there is another token, so that sessions opened with the old one end */
   stamp?(): unknown

@@ -1,4 +1,4 @@
-// What the web face is given of a running gateway. Secrets leave masked; what may be written is what
+// What the web server sees of a running gateway. Secrets leave masked; what may be written is what
 // web_user.writable_config_prefixes names.
 import { hostname } from 'node:os'
 import type { CommandContext } from '../commands'

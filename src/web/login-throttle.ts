@@ -2,7 +2,7 @@
 // addresses, and over all addresses together.
 // Only one scrypt runs at a time, since it shares libuv's few threads with the log's fdatasync. Attempts wait their turn:
 // the address with the fewest wrong ones is next, so that many who guess do not keep out one who knows. Where too many wait, in
-// all or for one user, the address with the most wrong ones gets TOO_MANY_ATTEMPTS (429). A token found right before passes at once, whatever others try, and
+// all or for one user, the address with the most wrong ones gets TOO_MANY_ATTEMPTS (429). A token accepted before passes at once, whatever others try, and
 // every delay is capped: no address is locked out for ever.
 
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,5 +1,5 @@
 // Query strings by schema. Any byte string gives either values a handler can trust or BAD_REQUEST (400) naming the key:
-// malformed percent-encoding, bytes that are not UTF-8, NUL, a key given twice, an integer that is none. limit and offset
+// malformed percent-encoding, bytes that are not UTF-8, NUL, a key that appears twice, an integer that is none. limit and offset
 // out of range are clamped (X27). Unknown keys are ignored, or refused where the route is strict; names that begin with `_` always
 // pass. The result has no prototype, so `__proto__` is only a name.
 import { OsError } from '../lib/errors'
@@ -23,7 +23,7 @@ export const needed: QueryField = { type: 'text', required: true }
 export const seconds: QueryField = { type: 'integer', min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER }
 export const offset: QueryField = { type: 'integer', min: 0, max: MAX_OFFSET, fallback: 0 }
 export const limit = (fallback: number, max = 500): QueryField => ({ type: 'integer', min: 1, max, fallback })
-/** `?x=1`, `?x=true`, or only `?x`; false when it is not given */
+/** `?x=1`, `?x=true`, or only `?x`; false when it is absent */
 export const flag: QueryField = { type: 'flag' }
 /** one of some words; another one is BAD_REQUEST */
 export const choice = (values: readonly string[], fallback: string): QueryField => ({
@@ -79,7 +79,7 @@ function unknown(key: string, known: readonly string[]): OsError {
   })
 }
 
-/** `search` is the part after '?', still encoded; null when there is none. An empty text filter counts as not given. */
+/** `search` is the part after '?', still encoded; null when there is none. An empty text filter counts as absent. */
 export function parseQuery(search: string | null, schema: QuerySchema, strict = false): QueryValues {
   const texts: Record<string, string> = Object.create(null)
   const pieces = search ? search.split('&', MAX_KEYS + 1) : []
@@ -92,7 +92,7 @@ export function parseQuery(search: string | null, schema: QuerySchema, strict = 
       if (strict && key !== '' && !key.startsWith('_')) throw unknown(key, Object.keys(schema))
       continue
     }
-    if (key in texts) throw new OsError('BAD_REQUEST', `${key} is given more than once`, { details: { key } })
+    if (key in texts) throw new OsError('BAD_REQUEST', `${key} appears more than once`, { details: { key } })
     texts[key] = value
   }
   const values: QueryValues = Object.create(null)

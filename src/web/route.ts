@@ -36,7 +36,7 @@ export interface Call<B = Body> {
   readonly request: IncomingMessage
   /** logging in and out */
   readonly access: Access
-  /** the table this call was found in */
+  /** the table of this call */
   readonly routes: readonly Route[]
 }
 
@@ -94,7 +94,7 @@ export const route = <S extends GenericSchema<unknown, unknown>>(
   },
 ): Route => made as Route
 
-/** Path and parameters of a request that the router found under `pattern`. Throws NOT_FOUND, BAD_REQUEST. */
+/** Path and parameters of a request that matches `pattern`. Throws NOT_FOUND, BAD_REQUEST. */
 export function matched(
   routes: readonly Route[],
   pattern: string,

@@ -51,7 +51,7 @@ export function optionSchema(config: WebConfig, onlyWritable: boolean, now: numb
   }
 }
 
-/** What the parts of a list's elements are called and mean, so that the list is found by them. */
+/** What the parts of a list's elements are called and mean, so that a search finds the list by them. */
 const partsOf = (config: WebConfig, list: string): object[] =>
   config
     .rows()

@@ -151,7 +151,7 @@ const database: Check = {
     const { state, lag_records, reason, code, windows } = storage
     if (state === 'down' || state === 'closed')
       return failed(
-        `${dialect} is ${state}: ${reason ?? 'no reason given'}; the log keeps every record meanwhile`,
+        `${dialect} is ${state}: ${reason ?? 'unknown reason'}; the log keeps every record meanwhile`,
         code && dialect !== 'sqlite'
           ? ERRORS[code].hint
           : 'os-node status and the log of the gateway say more; check storage.sql.driver.path, then restart the gateway',

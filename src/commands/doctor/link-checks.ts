@@ -1,4 +1,4 @@
-// Checks of the ways in and out: ports, sources, receivers, upstream. A running gateway is queried for the state of its links; without
+// Checks of inputs and outputs: ports, sources, receivers, upstream. A running gateway is queried for the state of its links; without
 // one the ports are tried and the upstream is spoken to.
 
 import type { LinkStatus } from '../../gateway/status'

@@ -1,4 +1,4 @@
-// doctor (also: diagnose): named checks of this machine, its configuration and its ways, each with what to do. It changes
+// doctor (also: diagnose): named checks of this machine, its configuration and its links, each with what to do. It changes
 // nothing, works with a broken configuration, and a check that fails itself is a finding. Exit 1 when one failed.
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'

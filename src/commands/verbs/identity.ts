@@ -1,4 +1,4 @@
-// ensure-id and time-sync: ask the server for an id and for the time. Host and port are those of Client_Core when not given.
+// ensure-id and time-sync: ask the server for an id and for the time. Host and port are those of Client_Core when absent.
 // No answer is a result (ok false, server_time null) with exit 1, as the specification has it.
 import type { CommandContext, NodeLike } from '../context'
 import type { OptionSpec, OptionValues, Verb } from '../verb'

@@ -26,7 +26,7 @@ export const nodeEntries = {
   device_id: wireName('name of this device; empty: made from the host name'),
   hardware_id: optionalText('hashes of the serial number of the hardware that this was made on; written by a start'),
   Node_Setting: section({
-    default_medium: text('UDP', 'medium used by dispatch when none is given'),
+    default_medium: text('UDP', 'medium used by dispatch when none is named'),
     device_role: choice(
       ['duplex', 'tx_only', 'rx_only'],
       'duplex',

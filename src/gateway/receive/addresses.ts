@@ -1,5 +1,5 @@
 // From where each AID is heard (D16). An AID that turns up at an address it was not heard from lately has moved, or two
-// devices were given the same one; either is counted and shown. The port does not count, it is a new one with every
+// devices have the same one; either is counted and shown. The port does not count, it is a new one with every
 // connection. Bounded: the AIDs not heard for longest are forgotten.
 import { senderOf } from '../../protocol/address'
 

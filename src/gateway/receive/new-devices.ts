@@ -23,7 +23,7 @@ interface NewDevicesOptions {
   readonly clock: Clock
   /** bytes the process may take */
   limit(): number
-  /** heard before, or given its id here */
+  /** heard before, or with an id assigned here */
   knows(aid: number): boolean
   rss?(): number
 }
@@ -60,7 +60,7 @@ export class NewDevices {
   }
 }
 
-/** Those of a gateway, as configured; `knows`: heard before, or given its id here. */
+/** Those of a gateway, as configured; `knows`: heard before, or with an id assigned here. */
 export const newDevicesOf = (config: ConfigStore, clock: Clock, knows: (aid: number) => boolean): NewDevices => {
   const limit = (): number => memoryLimit(config.config.gateway.guard.memory_mb)
   return new NewDevices({ clock, knows, limit })

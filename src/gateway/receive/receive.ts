@@ -81,7 +81,7 @@ export class Receive {
     control: 0,
     /** AIDs heard from an address they were not heard from before */
     moved: 0,
-    /** times that two runs of one AID were found to take turns: two devices with one id */
+    /** times that two runs of one AID took turns: two devices with one id */
     epochs_alternate: 0,
     /** dropped by receiver.allow */
     not_allowed: 0,

@@ -41,7 +41,7 @@ interface LineMediumOptions {
 const MAX_PENDING = 64
 const DEFAULT_GAP_MS = 20
 
-/** the answer each request is given; a NACK answers them all */
+/** the answer to each request; a NACK answers them all */
 const ANSWERS = new Map<number, number>([
   [COMMAND.ID_REQUEST, COMMAND.ID_ASSIGN],
   [COMMAND.ID_POOL_REQ, COMMAND.ID_POOL_RES],

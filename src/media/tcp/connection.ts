@@ -1,4 +1,4 @@
-// One incoming connection: framed both ways after a probe, else one plain packet up to its end (X29), answered
+// One incoming connection: framed in both directions after a probe, else one plain packet up to its end (X29), answered
 // on the same connection. It holds at most one packet, and only so long; whatever is wrong with it closes it alone.
 import type { Socket } from 'node:net'
 import type { PacketOrigin } from '../../links/contracts'

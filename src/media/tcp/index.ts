@@ -1,5 +1,5 @@
 // The TCP medium (specification, "Transporter media"; X29): between os-node peers one connection with
-// packets framed by their length, both ways; towards the reference one connection per packet. TLS on either.
+// packets framed by their length, in both directions; towards the reference one connection per packet. TLS on either.
 import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
 import { checkOptions } from '../../links/driver-options'

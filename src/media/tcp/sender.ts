@@ -1,5 +1,5 @@
 // Packets to one peer by TCP. The first packet decides how: a probe of the delivery exchange (X29) opens a stream of framed
-// packets both ways, which is kept; anything else goes as the reference sends it, one connection for one packet, and so does
+// packets in both directions, which is kept; anything else goes as the reference sends it, one connection for one packet, and so does
 // everything with `delivery: "best_effort"`. What fails: no connection or no trust (open throws; a later packet tells the
 // link lost), a peer that takes or answers nothing (lost after `send_timeout_s`), a stream out of step or cut (lost).
 

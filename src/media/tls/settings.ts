@@ -31,7 +31,7 @@ export function tlsMaterial(settings: TlsSettings, read: ReadText = readPem): Tl
   if ((cert === undefined) !== (key === undefined))
     throw new OsError(
       'TLS_FILE',
-      cert === undefined ? 'tls.key is given without tls.cert' : 'tls.cert is given without tls.key',
+      cert === undefined ? 'tls.key is set without tls.cert' : 'tls.cert is set without tls.key',
     )
   const material: TlsMaterial = {
     ...(ca !== undefined && { ca: certificates('ca', ca, read) }),

@@ -1,4 +1,4 @@
-// UDP by the addon: up to 64 packets per system call both ways, one call for each wake of the loop. 100,000 packets/s on one
+// UDP by the addon: up to 64 packets per system call in both directions, one call for each wake of the loop. 100,000 packets/s on one
 // core leave no room for work per packet, so packets are views of one slab that all ports share (it is only read during the
 // call that fills it), and peers are known by their raw address.
 //

@@ -1,4 +1,4 @@
-// What a sender of the delivery exchange is given, and what it counts.
+// Parameters and counters of a sender of the delivery exchange.
 
 export type DeliveryMode = 'probing' | 'acked' | 'best_effort' | 'silent'
 

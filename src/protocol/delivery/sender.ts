@@ -178,7 +178,7 @@ export class DeliverySender<Token> {
       if (this.#state[seq & this.#mask] === SENT) this.#sentAt[seq & this.#mask] = now
   }
 
-  /** When poll() will have something, in the time given to it; Infinity: not before the next call of another method. */
+  /** When poll() will have something, in the time passed to it; Infinity: not before the next call of another method. */
   nextDeadline(now: number): number {
     if (this.#mode === 'probing') return this.#prober.due(now)
     if (this.#mode !== 'acked') return Number.POSITIVE_INFINITY

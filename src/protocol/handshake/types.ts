@@ -1,4 +1,4 @@
-// What the handshake manager is given and what it reads of a decoded packet. Types only.
+// Parameters of the handshake manager, and what it reads of a decoded packet. Types only.
 import type { Clock } from '../../lib/clock'
 import type { Files } from '../../lib/files'
 import type { SequenceCounter } from '../control'
@@ -40,7 +40,7 @@ export interface DataParser {
 }
 
 /**
- * The strict behaviour of Node and gateway (X7, X9, X11, S13). When it is given, secure control packets and data
+ * The strict behaviour of Node and gateway (X7, X9, X11, S13). When it is set, secure control packets and data
  * packets go to these halves and the manager's own sessions are not moved by anything received; a half that is absent
  * takes nothing. Without it the manager is the component of the vectors, which believes every packet.
  */

@@ -4,7 +4,7 @@
 // What fails: an exhausted pool is an error (ID_POOL_EXHAUSTED), and so is a new device when those known fill the memory
 // meant for them (ID_STORE_FULL): a flood of requests costs new devices their id, not the gateway its life. A store that
 // cannot be read refuses every allocation; one that cannot be written makes commit() reject, and the reply with the id is
-// not sent (the id stays reserved for its device and is written when the disk takes it). One id is never given to two
+// not sent (the id stays reserved for its device and is written when the disk takes it). One id is never assigned to two
 // devices by a crash, a jump of the clock or a lost journal line. Nothing is read before the first use, or before start(),
 // which reads in slices; times are UNIX seconds.
 
@@ -33,7 +33,7 @@ const TOUCH_SECONDS = 3600
 /** about 700,000 devices */
 const MAX_BYTES = 256 << 20
 
-/** How new ids are given: for so many seconds where they are only offered (0: they are not), to whom. */
+/** How new ids are assigned: for so many seconds where they are only offered (0: they are not), to whom. */
 interface Offer {
   readonly lease: number
   readonly seconds: number

@@ -8,7 +8,7 @@ export const isId = (value: unknown): value is number =>
 /** 1e999 in a file reads as infinity, which no file can hold again */
 const isSeconds = (value: unknown): value is number => Number.isFinite(value)
 
-/** A record as found in a file, completed; null when it is none. */
+/** A record as it is in a file, completed; null when it is none. */
 export function recordFrom(value: unknown): IdRecord | null {
   if (!isObject(value)) return null
   const seconds = (key: string): number => {
@@ -36,7 +36,7 @@ export function changeText(change: IdChange): string {
   return `{"set":${change.set},"record":{"meta":${meta},"ts":${ts},"last_seen":${last_seen},"lease_expires_at":${lease_expires_at},"device_key":${JSON.stringify(device_key)},"state":"${state}","offline_since":${offline_since}${end}`
 }
 
-/** A change as found in a journal; null when it is none. */
+/** A change as it is in a journal; null when it is none. */
 export function changeFrom(value: unknown): IdChange | null {
   if (!isObject(value)) return null
   if (isId(value['set'])) {

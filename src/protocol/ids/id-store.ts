@@ -4,7 +4,7 @@
 // reply that waits for commit() is not sent. A torn last line is cut. A damaged line elsewhere is skipped, a copy of the
 // journal kept as `.damaged`, and the state marked, so that no id whose owner may be lost is handed out again. After a failed
 // sync it is unknown what of the journal is on flash: the file is written anew before the next commit. An unreadable file is
-// an error (STORAGE): without it every id could be given twice, so none is given.
+// an error (STORAGE): without it every id could be assigned twice, so none is assigned.
 //
 // The order in which both are written makes a crash at any point harmless: the new JSON file is synced, takes the place of
 // the old one, and only then the journal loses the lines that both hold. A journal applied again changes nothing. At stop()

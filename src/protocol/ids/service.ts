@@ -154,7 +154,7 @@ const refused = (cmd: number, seq: number, reason: string, nack: string): Dispat
   response: buildNack(seq, nack),
 })
 
-/** The promise that the ids just given are on flash. */
+/** The promise that the ids just assigned are on flash. */
 function onFlash(allocator: IdSource): Promise<void> {
   const durable = allocator.commit()
   // a caller that only wants the envelope must not bring the process down by a failing disk

@@ -10,7 +10,7 @@ type State = 'active' | 'offline' | 'offered'
 export interface IdRecord {
   /** what the device said of itself: the JSON text of an object */
   meta: string
-  /** when the id was first given to this device */
+  /** when the id was first assigned to this device */
   ts: number
   last_seen: number
   /** 0: never */
@@ -166,7 +166,7 @@ export class IdState {
     return this.#ended.pop()
   }
 
-  /** The device was heard: it is active, and says where it is if `addr` is given. */
+  /** The device was heard: it is active, and its address is known with `addr`. */
   heard(entry: IdEntry, lastSeen: number, leaseEnd: number, addr = entry.addr): void {
     if (entry.state === 'offered') this.offered--
     entry.state = 'active'

@@ -1,4 +1,4 @@
-// Loads each part once, in a process of its own: a file that brings its process down is found out without bringing this one
+// Loads each part once, in a process of its own: a file that brings its process down is detected without bringing this one
 // down. Tells the error's code and what it means. Never throws.
 
 import type { CheckedPart } from './manifest-parts'

@@ -145,7 +145,7 @@ const lastLine = (text: string): string =>
     .map(line => line.replace(/^npm (error|ERR!|warn) ?/i, '').trim())
     .filter(line => line !== '' && !/complete log|--force|recommended protections/i.test(line))
     .slice(0, 2)
-    .join(' ') || 'no reason given'
+    .join(' ') || 'unknown reason'
 
 /** All or nothing; a program that runs keeps the old file until it ends. */
 function place(path: string, bytes: Buffer, mode: number): void {

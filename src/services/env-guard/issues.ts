@@ -1,4 +1,4 @@
-// Issues: what was found missing, since when, and whether it still is. Kept in <data>/env_guard/status.json, bounded; what is
+// Issues: what is missing, since when, and whether it still is. Kept in <data>/env_guard/status.json, bounded; what is
 // over longest leaves first. Written when the set changes, not at every look.
 //
 // What fails: a file that cannot be read begins anew, one that cannot be written is logged; both lose history only.
@@ -14,7 +14,7 @@ import type { Logger } from '../../lib/logger'
 export const STATUSES = ['open', 'resolved', 'ignored'] as const
 export type IssueStatus = (typeof STATUSES)[number]
 
-/** What a look found. */
+/** The result of a check. */
 export interface EnvIssue {
   readonly kind: Kind
   /** device, file, package or link it is about */
@@ -33,7 +33,7 @@ const ISSUE = v.object({
   remedy: v.string(),
   needed_by: v.array(v.string()),
   status: v.picklist(STATUSES),
-  /** looks that found it */
+  /** checks that detected it */
   attempts: v.number(),
   /** UNIX ms */
   first_at: v.number(),
@@ -66,7 +66,7 @@ export class IssueBook {
     return [...this.#issues.values()].sort((a, b) => rank(a) - rank(b) || b.last_at - a.last_at)
   }
 
-  /** Takes over what a whole look found: what it did not find is resolved. Returns what is new. `save` false: in RAM only. */
+  /** Takes over the result of a whole check: what it did not detect is resolved. Returns what is new. `save` false: in RAM only. */
   take(findings: readonly EnvIssue[], now: number, save = true): Issue[] {
     const fresh: Issue[] = []
     const seen = new Set<string>()

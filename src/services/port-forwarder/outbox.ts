@@ -8,7 +8,7 @@ import type { Transporter } from '../../node/transporters'
 export interface TargetCounters {
   sent: number
   failed: number
-  /** found no place */
+  /** had no room */
   dropped: number
   pending: number
   last_error?: string

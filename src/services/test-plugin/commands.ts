@@ -42,7 +42,7 @@ const VERBOSITY: Record<string, OptionSpec> = {
 
 const VERBOSE = (options: OptionValues): number => Number(options.verbosity ?? 1)
 
-/** Options of the command line → those of a stress run; what was not given stays out. */
+/** Options of the command line → those of a stress run; what was not set stays out. */
 function stressOf(options: OptionValues): Partial<StressOptions> {
   const out: Record<string, unknown> = {}
   for (const name of Object.keys(STRESS_OPTIONS)) {

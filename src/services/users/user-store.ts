@@ -107,7 +107,7 @@ export class UserStore {
     })
   }
 
-  /** Changes what is given. Throws NOT_FOUND, BAD_REQUEST, STORAGE. */
+  /** Changes the fields that are set. Throws NOT_FOUND, BAD_REQUEST, STORAGE. */
   async update(username: string, { password, role, enabled }: UserChange): Promise<UserView> {
     this.#known(username)
     const password_hash = password === undefined ? undefined : await this.#hash(password)

@@ -1,4 +1,4 @@
-// The two ways in which a program has an HTTP service: a gateway at work has a server, which is stopped, started and moved
+// Two forms of an HTTP service in a program: a gateway at work has a server, which is stopped, started and moved
 // to another address by itself; where none runs, the service comes with a gateway that is started for it.
 
 import type { ConfigStore } from '../../config'

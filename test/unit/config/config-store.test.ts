@@ -349,11 +349,7 @@ test('a dotted key in place of sections is refused: nothing it names would chang
   const before = readFileSync(file, 'utf8')
   for (const nested of [{ 'engine_settings.precision': 5 }, { engine_settings: { 'network_retry.enabled': false } }])
     for (const limits of [{}, { prefixes: ['engine_settings'] }])
-      fails(
-        () => store.update(nested, limits),
-        'CONFIG_INVALID',
-        /must be given as nested sections, or as key and value/,
-      )
+      fails(() => store.update(nested, limits), 'CONFIG_INVALID', /must be nested sections, or key and value/)
   assert.equal(readFileSync(file, 'utf8'), before)
   fails(() => store.update({ 'my.own': 5 }), 'UNKNOWN_KEY', /my\.own is not a known key/)
 })

@@ -24,14 +24,14 @@ export interface AuditReport {
   readonly note: string
 }
 
-/** What the build found: for each kind, in order of the names, how many test files and which (see scan.mjs). */
+/** The build's inventory: for each kind, in order of the names, how many test files and which (see scan.mjs). */
 export type TestList = { readonly files: readonly string[]; readonly digest: string } & Readonly<
   Record<Kind, readonly (readonly [count: number, file?: number])[]>
 >
 
 export const builtInList = (): TestList => unpack(packed) as TestList
 
-/** The names of `inventory` beside what tests were found for them. */
+/** The names of `inventory` beside the tests that name them. */
 export function audit(inventory: Inventory, list: TestList = builtInList()): AuditReport {
   const same = list.digest === digestOf(inventory)
   const items = KINDS.flatMap(kind =>

@@ -104,7 +104,7 @@ function commandTest(name) {
 /** `gateway.sources[].name` → `gateway.sources.name` */
 const plain = key => key.replaceAll('[]', '')
 
-/** places where options of media and sources are: the same option, by the same schema, wherever it is given */
+/** places where options of media and sources are: the same option, by the same schema, wherever it is set */
 const PLACES = /^(?:RESOURCES\.(?:application|transport|physical)_config\.\w+|gateway\.(?:uplinks|receivers|sources))\./
 
 const leafOf = key => key.slice(key.lastIndexOf('.') + 1)

@@ -3,7 +3,7 @@
 import type { Reading } from '../../../pipeline/fact'
 
 const RING = 64
-/** sensor, unit as given, canonical value = value × factor + offset */
+/** sensor, unit as received, canonical value = value × factor + offset */
 const SENSORS = [
   { id: 'T1', unit: 'Cel', factor: 1, offset: 273.15, low: -20, span: 60 },
   { id: 'P1', unit: 'kPa', factor: 1000, offset: 0, low: 95, span: 10 },

@@ -1,5 +1,5 @@
 // Answers one request of the vectors with the library: unit dialect `attribute`, diff base `last`, the clock at
-// 1710000000 unless `now` is given, a fresh temporary directory per request. An operation it does not know is answered
+// 1710000000 unless `now` is set, a fresh temporary directory per request. An operation it does not know is answered
 // {error: 'unsupported op'}; what the library throws becomes {error: message}.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// Every device the database knows, the newest first, with the ways its readings come; and devices heard before the database
+// Every device the database knows, the newest first, with the media its readings come by; and devices heard before the database
 // has them.
 import { age, number } from '../format'
 import { live, now } from '../lib/live'

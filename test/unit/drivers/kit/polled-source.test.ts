@@ -33,7 +33,7 @@ test('an option nobody knows is refused with the nearest name', () => {
   assert.throws(check({ zzzzzzzzzz: 1 }), /zzzzzzzzzz: no such option; there are interval_ms, channels/)
   assert.throws(check({ interval_ms: 'fast' }), /interval_ms: .*number/)
   assert.throws(check({ scale: 0 }), /scale: must not be 0/)
-  assert.throws(check({ status: [{ above: 3 }] }), /status\.0\.status: must be given/)
+  assert.throws(check({ status: [{ above: 3 }] }), /status\.0\.status: is required/)
   assert.throws(check({ status: [{ status: 'HIGH' }] }), /status\.0: needs one of above, below/)
   assert.throws(check({ status: [{ above: 1, status: 'too high' }] }), /status\.0\.status: a word/)
   assert.throws(check([1]), /no such option/)

@@ -167,7 +167,7 @@ test('an option that no source has is refused with the names that every source h
   await assert.rejects(problem({ deadbnad: {} }), { code, message: /did you mean deadband\?/ })
   await assert.rejects(problem({ junkz: 1 }), { code, message: /there are name, type, deadband, match, interval_ms/ })
   const wrong = { ...tank('s'), host: undefined, hots: '192.0.2.1' }
-  await assert.rejects(problem(wrong), { code, message: /host: must be given.*hots: .*did you mean host\?/ })
+  await assert.rejects(problem(wrong), { code, message: /host: is required.*hots: .*did you mean host\?/ })
   await assert.rejects(problem({ intervl_ms: 5, match: 3 }), { code, message: /match: must be a text/ })
   // it cannot be made: for the doctor that is more than a warning
   const found = (entry: object) => linkProblems(configOf([entry]), registry)
