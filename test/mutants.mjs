@@ -122,10 +122,10 @@ function draw(rooms) {
 
 // --- which tests reach a file ----------------------------------------------------------------------------------------
 
-/** What a file runs without importing it: the SQL worker is bundled by itself. */
-const RUNS = { 'src/storage/program.ts': './worker' }
+/** What a file runs without importing it: the SQL workers are bundled by themselves. */
+const RUNS = { 'src/storage/program.ts': ['./worker', './server/worker'] }
 const importsOf = file =>
-  [...`${textOf(file)} import '${RUNS[file] ?? ''}'`.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
+  [...[textOf(file), ...(RUNS[file] ?? []).map(to => `import '${to}'`)].join(' ').matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
     .map(([, to]) => normalize(join(dirname(file), to)))
     .flatMap(to =>
       [`${to}.ts`, `${to}.tsx`, `${to}/index.ts`, to].filter(f => /\.ts$/.test(f) && existsSync(join(root, f))),
@@ -148,6 +148,8 @@ function reachOf(test) {
 
 /** Without the tests that count bytes of memory: the switches take some. */
 const unitTests = walk('test/unit', /\.test\.ts$/).filter(test => !/(heap|memory)\.test\.ts$/.test(test))
+/** For files that no unit test reaches: with real servers. */
+const netTests = walk('test/net', /(?<!\.long)\.test\.ts$/)
 
 /**
  * Test files for a source file with their rank, 0 first: the one with its name, direct importers (those of the room before others),
@@ -166,7 +168,8 @@ function testsFor(file) {
     if (test.startsWith(home)) return direct ? 1 : test.startsWith(near) ? 3 : 4
     return direct ? 2 : undefined
   }
-  return unitTests.map(test => ({ test, rank: rank(test) })).filter(t => t.rank !== undefined)
+  const reaching = unitTests.map(test => ({ test, rank: rank(test) })).filter(t => t.rank !== undefined)
+  return reaching.length > 0 ? reaching : netTests.filter(test => reachOf(test).has(file)).map(test => ({ test, rank: 5 }))
 }
 
 // --- running ---------------------------------------------------------------------------------------------------------
