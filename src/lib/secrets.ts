@@ -183,7 +183,9 @@ export function maskText(text: string): string {
       (/^(?:-u|--user)$/.test(name) ? value.includes(':') : isSecret(name, value)) ? `${name}${blank}${MASK}` : all,
     )
     .replace(SENTENCE, (all, name: string, is: string, value: string) =>
-      isSecret(name, value) && !value.startsWith(MASK) ? `${name}${is}${MASK}` : all,
+      isSecret(name, value) && !value.startsWith(MASK) && (/\D/.test(value) || PIN.test(snake(name)))
+        ? `${name}${is}${MASK}`
+        : all,
     )
     .replace(PROGRAM, `$1${MASK}`)
     .replace(ELEMENT, (all, name: string) => (isSecretName(name) ? `<${name}>${MASK}` : all))

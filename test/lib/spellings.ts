@@ -146,7 +146,7 @@ export const HARMLESS: Readonly<Record<string, unknown>> = {
   key: 'level',
   license: 'Apache-2.0',
   sensor_session: 'morning',
-  said: 'the password is not set; the token is missing',
+  said: 'the password is not set; the token is missing; a password is 1 to 1024 characters',
   otpauth_enabled: true,
   community_size: 4,
   password_policy: 'long',
