@@ -125,7 +125,11 @@ function draw(rooms) {
 /** What a file runs without importing it: the SQL workers are bundled by themselves. */
 const RUNS = { 'src/storage/program.ts': ['./worker', './server/worker'] }
 const importsOf = file =>
-  [...[textOf(file), ...(RUNS[file] ?? []).map(to => `import '${to}'`)].join(' ').matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)]
+  [
+    ...[textOf(file), ...(RUNS[file] ?? []).map(to => `import '${to}'`)]
+      .join(' ')
+      .matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g),
+  ]
     .map(([, to]) => normalize(join(dirname(file), to)))
     .flatMap(to =>
       [`${to}.ts`, `${to}.tsx`, `${to}/index.ts`, to].filter(f => /\.ts$/.test(f) && existsSync(join(root, f))),
@@ -169,7 +173,9 @@ function testsFor(file) {
     return direct ? 2 : undefined
   }
   const reaching = unitTests.map(test => ({ test, rank: rank(test) })).filter(t => t.rank !== undefined)
-  return reaching.length > 0 ? reaching : netTests.filter(test => reachOf(test).has(file)).map(test => ({ test, rank: 5 }))
+  return reaching.length > 0
+    ? reaching
+    : netTests.filter(test => reachOf(test).has(file)).map(test => ({ test, rank: 5 }))
 }
 
 // --- running ---------------------------------------------------------------------------------------------------------
