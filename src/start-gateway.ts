@@ -4,6 +4,7 @@
 // What fails at a start: a data directory that can be none (DATA_DIR), another gateway on it (LOCKED), a port in use (PORT_BUSY):
 // whatever was opened is closed again, in the opposite order. Everything later is a state, and so is a disk (R30).
 import { resolve } from 'node:path'
+import { forgetOldState } from './backup/settle'
 import type { CommandContext, StartedGateway, StartOverrides } from './commands'
 import { logOfGateway, nodeLike } from './commands/adapters'
 import { banner } from './commands/banner'
@@ -311,6 +312,7 @@ export async function startGateway(request: StartRequest): Promise<StartedGatewa
     const token = await makesToken
     const { url } = service.state()
     await gateway.start()
+    forgetOldState(config.dataDir, logger)
     void plugins.startConfigured()
     watched.onHangup(() => gateway.reload())
     return {

@@ -1,6 +1,7 @@
 // The command line. Parses, looks for a running gateway of the data directory, runs the command there or here, prints. stdout
 // holds the result and nothing else; logs and hints go to stderr. Every error ends with the exit code of the errors table.
 import { readFileSync } from 'node:fs'
+import { isUnfinished } from '../backup/settle'
 import {
   type AnyVerb,
   type CommandContext,
@@ -18,6 +19,7 @@ import {
   verbHelp,
   withVia,
 } from '../commands'
+import { inUpdateFile } from '../commands/update-file'
 import { ConfigStore, type Fragment } from '../config'
 import { findConfig } from '../config/find'
 import { acquireLock, type DataLock } from '../gateway/lock'
@@ -128,11 +130,13 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
     const { dataDir, path } = findConfig(place)
     actAsOwner([dataDir, path])
   }
+  await endRestore(findConfig(place))
   const config = ConfigStore.load({
     ...place,
     logger: logger.child('config'),
-    keep: holds(verb.changes, parsed),
+    keep: holds(verb.changes, parsed) && verb.makesConfig !== true,
     tolerant: verb.tolerant === true,
+    makes: verb.makesConfig === true,
     ...(deps.fragments && { fragments: deps.fragments }),
   })
   unpackInto(config.dataDir)
@@ -166,6 +170,18 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
     if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway is running on ${config.dataDir}`)
   }
   return await executeHere(verb, options, config, logger, show, deps, json)
+}
+
+/** A restore that was cut off goes on to its end before anything reads the state. Throws LOCKED, STORAGE. */
+async function endRestore({ dataDir, path }: ReturnType<typeof findConfig>): Promise<void> {
+  if (!isUnfinished(dataDir)) return
+  actAsOwner([dataDir, path])
+  const lock = await acquireLock(dataDir, 'command')
+  try {
+    await inUpdateFile('E_BACKUP', ({ backup }) => backup.finishRestore(dataDir))
+  } finally {
+    lock.release()
+  }
 }
 
 async function readNamed(path: string, read: (path: string) => Promise<string>): Promise<string> {

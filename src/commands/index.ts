@@ -4,6 +4,7 @@ import { OsError } from '../lib/errors'
 import type { CommandContext } from './context'
 import { checkOptions, findVerb, parseCommand } from './parse'
 import type { AnyVerb, VerbResult } from './verb'
+import { backup, restore } from './verbs/backup'
 import { boardShow } from './verbs/board'
 import { completion } from './verbs/completion'
 import { configGet, configSet, configShow, configUnset } from './verbs/config'
@@ -70,6 +71,8 @@ export const VERBS: readonly AnyVerb[] = [
   pipelineInfo,
   dbStatus,
   dbExport,
+  backup,
+  restore,
   watch,
   doctor,
   sourceList,

@@ -56,6 +56,8 @@ export interface Verb<Value extends object = Record<string, unknown>> {
   readonly starts?: boolean | ((options: OptionValues) => boolean)
   /** true: runs with a broken configuration too, on its defaults */
   readonly tolerant?: boolean
+  /** true: makes the configuration file; one that is named need not be there */
+  readonly makesConfig?: boolean
   /** true: goes on until it is stopped, and being stopped is no failure */
   readonly endless?: boolean | ((options: OptionValues) => boolean)
   /** true: prints JSON even without --json (the specification says so) */

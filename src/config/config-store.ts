@@ -38,7 +38,7 @@ import {
 } from './read'
 import { mend } from './repair'
 import { type AnySchema, assemble, type Config } from './schema'
-import { mask } from './secrets'
+import { type ConfigTexts, configTexts, mask } from './secrets'
 import { atOnce, inTurns, type Parts } from './slices'
 import type { Change, Changed, LoadOptions, Repair, WriteLimits } from './store-types'
 
@@ -96,7 +96,7 @@ export class ConfigStore {
     const found = findConfig({ path: options.path, dataDir: options.dataDir, env, cwd, files })
     const place = found.copyOf === undefined ? found : startCopy(found, found.copyOf, { ...options, files })
     // a typed path is a mistake when nothing is there; one a unit file names may have its last good copy
-    if (options.path && !files.exists(place.path)) throw missing(place.path)
+    if (options.path && !options.makes && !files.exists(place.path)) throw missing(place.path)
     const named = Boolean(env.OS_NODE_CONFIG)
     try {
       return new ConfigStore(schema, place, readConfig(schema, place.path, place.dataDir, files, named), options)
@@ -149,6 +149,9 @@ export class ConfigStore {
     const { config } = this.#snapshot
     return mask(this.#walk, getAt(config, path), path, config)
   }
+
+  /** The file as it is, and without its secrets. Throws CONFIG_SYNTAX while it is broken. */
+  readonly texts = (): ConfigTexts => configTexts(this.#walk, this.path, this.#currentText())
 
   /** One row per key: type, default, what is allowed, restart, secret, help. */
   rows(): SchemaRow[] {

@@ -6,7 +6,9 @@ import { OsError } from '../lib/errors'
 import { isObject } from '../lib/objects'
 import { holdsSecret, isEmptySecret, labelsOf, MASK, type Marks, masked, snake } from '../lib/secrets'
 import { schemaAt, schemaBelow } from './describe'
+import { parseDocument } from './document'
 import { getAt, joinKey, same, type Tree } from './keys'
+import { rewritten } from './rewrite'
 import { type AnySchema, openSchema } from './schema'
 
 type Path = readonly (string | number)[]
@@ -136,4 +138,33 @@ export function unmask(
     return old
   }
   return walk(value, stored, effective, [], false)
+}
+
+/** The text of a configuration file, the same without secrets, and the keys that lost one. */
+export interface ConfigTexts {
+  readonly whole: string
+  readonly bare: string
+  readonly leftOut: readonly string[]
+}
+
+/**
+ * A key that is a secret, or whose text holds one, goes; in a list it becomes empty, so that the others keep their places. Comments
+ * stay. Throws CONFIG_SYNTAX.
+ */
+export function configTexts(schema: AnySchema, path: string, text: string): ConfigTexts {
+  const leftOut: string[] = []
+  const walk = (value: unknown, shown: unknown, at: Path): unknown => {
+    if (Array.isArray(value) && Array.isArray(shown))
+      return value.map((part, k) => walk(part, shown[k], [...at, k]) ?? '')
+    if (isObject(value) && isObject(shown)) {
+      const parts = Object.entries(value).map(([name, part]) => [name, walk(part, shown[name], [...at, name])] as const)
+      return Object.fromEntries(parts.filter(([, part]) => part !== undefined))
+    }
+    if (value === shown) return value
+    leftOut.push(joinKey(at))
+    return undefined
+  }
+  const document = parseDocument(path, text)
+  const bare = walk(document.value, mask(schema, document.value), []) as Tree
+  return { whole: document.text, bare: rewritten(document, bare), leftOut }
 }

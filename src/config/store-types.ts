@@ -18,6 +18,8 @@ export interface LoadOptions {
   keep?: boolean
   /** true: a broken file without a last good copy counts as the defaults, with `problem` (commands that mend it) */
   tolerant?: boolean
+  /** true: a file that is named need not be there (commands that make it) */
+  makes?: boolean
 }
 
 export interface Repair {

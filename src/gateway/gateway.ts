@@ -53,6 +53,7 @@ import { ReceiveSession } from './receive/receiver-session'
 import { Receivers } from './receive/receivers'
 import { statusOf } from './report'
 import { remember } from './restore'
+import { Restored } from './restored'
 import { receivingSessions } from './sessions'
 import type { GatewayStatus } from './status'
 import { stopGateway } from './stop'
@@ -98,6 +99,7 @@ export class Gateway {
   readonly #sequence = SequenceCounter.anywhere()
   readonly #duplicates = new DuplicateFilter()
   readonly #keeper: TimeKeeper
+  readonly #restored: Restored
   readonly #pickers: WirePickers
   #allowed: (address: string) => boolean
   #reloader: Reloader | undefined
@@ -109,9 +111,8 @@ export class Gateway {
     const keeper = await TimeKeeper.open({ ...options, clock, files })
     const log = await FlashLog.open({
       dir: join(config.dataDir, 'log'),
-      files,
-      clock: keeper.time.quiet,
-      logger: logger.child('log'),
+      ...{ files, clock: keeper.time.quiet, logger: logger.child('log') },
+      ...new Restored(config.dataDir, files, logger).log,
       ...logSettings(config.config.gateway.log),
       isAlarm: alarmCheck(config.config.gateway.alarm_statuses),
     })
@@ -136,6 +137,7 @@ export class Gateway {
     const engine = new Engine(null, { precision, units, unitDialect: dialect, clock })
     this.#pickers = engine.pickers
     const dataDir = config.dataDir
+    this.#restored = new Restored(dataDir, files, logger)
     const { receivers } = config.config.gateway
     this.ids =
       options.role === 'serve' || (receivers.length > 0 && security.id_pool.size > 0)
@@ -144,8 +146,7 @@ export class Gateway {
             files,
             logger: logger.child('ids'),
             source: options.role === 'serve' ? 'range' : 'pool',
-            now: () => Math.floor(this.time.now() / 1000),
-            mono: () => clock.mono(),
+            ...{ now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono(), restored: this.#restored.is },
           })
         : null
     this.#sessions = receivingSessions({ config, time: this.time, logger, files })
@@ -238,8 +239,7 @@ export class Gateway {
     remember(this.log, {
       time: this.time,
       corrections: this.#keeper.corrections,
-      receiver: this.#receiver,
-      frames: this.receive.frames,
+      ...{ receiver: this.#receiver, frames: this.receive.frames, templates: !this.#restored.is },
       local: fact => void (fact.id === this.identity.deviceId && this.sources.remember(fact)),
       packet: (fact, link) => {
         this.#duplicates.restore(fact.aid, fact.tRaw, contentHash(fact, this.#pickers))
@@ -248,7 +248,7 @@ export class Gateway {
     })
     this.#keeper.start()
     // read beside the rest of the start; it rejects for no reason, and status says how it went
-    void this.ids?.start()
+    void this.#restored.begin(this.log, this.ids)
     if (this.guard.safeMode) {
       this.#logger.error(`SAFE MODE: ${this.guard.safeMode}; links and the SQL view stay off`)
       this.#database(db => db.pause(`kept off by safe mode: ${this.guard.safeMode}`))

@@ -32,6 +32,8 @@ interface GatewayIdsOptions {
   /** UNIX seconds, and milliseconds that never jump */
   now: () => number
   mono: () => number
+  /** the files are those of a backup */
+  restored?: boolean
 }
 
 export class GatewayIds implements PoolWish {
@@ -44,7 +46,7 @@ export class GatewayIds implements PoolWish {
   readonly #logger: Logger
   #problem: string | null = null
 
-  constructor({ config, files, logger, source, now, mono }: GatewayIdsOptions) {
+  constructor({ config, files, logger, source, now, mono, restored }: GatewayIdsOptions) {
     const { id_lease, id_max_bytes: maxBytes, id_pool } = config.config.security_settings
     const file = source === 'range' ? 'id_allocation.json' : 'id_pool.json'
     const metrics = new LeaseMetricsFile(
@@ -59,7 +61,7 @@ export class GatewayIds implements PoolWish {
         metricsSink: metrics.sink,
         ...(source === 'pool' && { startId: 1, endId: 0 }),
       },
-      { store: new FileIdStore(join(config.dataDir, file), files), now, mono },
+      { store: new FileIdStore(join(config.dataDir, file), files, restored ? now : undefined), now, mono },
     )
     this.quotas = new IdQuotas(this.allocator, { mono, wall: () => 1000 * now() }, logger)
     this.#source = source
@@ -73,9 +75,15 @@ export class GatewayIds implements PoolWish {
     try {
       await this.allocator.start()
       await this.quotas.start()
+      await this.allocator.settled()
     } catch (error) {
       this.#failed(error)
     }
+  }
+
+  /** They were read, and are on the medium as they are now. */
+  get sound(): boolean {
+    return this.#problem === null && this.allocator.checkpointFailures === 0
   }
 
   /** A device was heard: its id stays its own (X6). */

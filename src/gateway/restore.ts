@@ -19,6 +19,8 @@ interface Memories {
   readonly frames: KnownFrames
   /** what was read here, oldest first */
   local(fact: Fact): void
+  /** false: templates of senders are not to come from the log, which is older than they are */
+  readonly templates: boolean
   /** a packet of another node that was acknowledged */
   packet(fact: Fact, link: LinkMetadata | undefined): void
 }
@@ -49,13 +51,13 @@ function clockSteps(log: FlashLog, from: number, to: number): Step[] {
 /** Reads back the newest facts, at least `facts` of them. */
 export function remember(
   log: FlashLog,
-  { time, corrections, receiver, frames, local: own, packet }: Memories,
+  { time, corrections, receiver, frames, local: own, packet, templates }: Memories,
   facts = REMEMBERED_FACTS,
 ): void {
   const from = log.startOfLast(facts)
   corrections.beginAt(from, (seq, to) => clockSteps(log, seq, to))
   const reader = log.reader(from, { kinds: ['fact', 'clock'], committedOnly: false })
-  const replay = log.cleanStop ? null : new Replay(log, receiver, frames)
+  const replay = log.cleanStop || !templates ? null : new Replay(log, receiver, frames)
   // corrected only when every clock record was read
   const stamped: Stamped[] = []
   let right = 0

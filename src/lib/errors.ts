@@ -99,6 +99,9 @@ export const ERRORS = {
     true,
     'check the path or the address, and run the command again: it goes on where it ended',
   ),
+  // backups
+  E_BACKUP: traits(400, 4, false, 'take another backup; os-node backup FILE writes one'),
+  E_PASSPHRASE: traits(400, 2, false, 'give the passphrase of this backup, or restore it --without-secrets'),
   // configuration
   CONFIG_SYNTAX: traits(500, 3, false, 'mend the file at the line named, or run os-node repair-config'),
   CONFIG_INVALID: traits(

@@ -124,6 +124,40 @@ export function readRegular(path: string, most = MOST_BYTES): Buffer {
   }
 }
 
+/** A regular file that is read to its end though another takes its name meanwhile. */
+export interface HeldFile {
+  /** of the moment it was opened */
+  readonly size: number
+  /** what it holds, in pieces of at most `most` bytes */
+  pieces(most: number): Iterable<Buffer>
+  /** false once its name is gone or another file has it */
+  named(): boolean
+  close(): void
+}
+
+/** Throws the system's errors, EISDIR and E_NOT_REGULAR. */
+export function holdFile(path: string): HeldFile {
+  const fd = openRegular(path, O_RDONLY)
+  const { size, ino } = fs.fstatSync(fd)
+  return {
+    size,
+    *pieces(most) {
+      for (let at = 0; at < size; ) {
+        const piece = Buffer.allocUnsafe(Math.min(most, size - at))
+        const got = fs.readSync(fd, piece, 0, piece.length, at)
+        if (got === 0) return
+        at += got
+        yield piece.subarray(0, got)
+      }
+    },
+    named: () => fs.statSync(path, { throwIfNoEntry: false })?.ino === ino,
+    close: () => fs.closeSync(fd),
+  }
+}
+
+/** Removes a folder with all in it, or a file; does nothing where there is none. */
+export const removeTree = (path: string): void => fs.rmSync(path, { recursive: true, force: true })
+
 const { O_APPEND, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY } = fs.constants
 const FLAGS = { a: O_APPEND | O_CREAT | O_WRONLY, w: O_CREAT | O_TRUNC | O_WRONLY, 'r+': O_RDWR }
 

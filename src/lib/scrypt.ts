@@ -17,9 +17,12 @@ const derive = (secret: string, salt: Buffer, n: number, r: number, p: number, l
     )
   })
 
+/** Random bytes for one derivation of a key. */
+export const newSalt = (bytes: number): Buffer => randomBytes(bytes)
+
 /** `scrypt$N$r$p$salt$hash`, salt and hash in base64url. */
 export async function hashSecret(secret: string): Promise<string> {
-  const salt = randomBytes(SALT_BYTES)
+  const salt = newSalt(SALT_BYTES)
   const key = await derive(secret, salt, N, R, P, HASH_BYTES)
   return `scrypt$${N}$${R}$${P}$${salt.toString('base64url')}$${key.toString('base64url')}`
 }

@@ -22,7 +22,7 @@ import { Writer } from './writer'
 
 const OPTIONS = namesOf<FlashLogOptions>()(
   'dir files clock timers logger maxBytes maxAgeS commitIntervalMs ackCommitMs commitBytes whenFull segmentBytes',
-  'bufferBytes isAlarm version',
+  'bufferBytes isAlarm version skipSeqs',
 )
 
 export class FlashLog {

@@ -41,6 +41,8 @@ export interface FlashLogOptions {
   isAlarm?: (fact: Fact) => boolean
   /** written into the boot record */
   version?: string
+  /** seqs not to use: what is found may be older than what was written once */
+  skipSeqs?: number
 }
 
 export interface LogStatus {
@@ -94,6 +96,7 @@ export function settle(o: FlashLogOptions) {
     logger: o.logger ?? silentLogger,
     isAlarm: o.isAlarm ?? (() => false),
     version: o.version ?? '',
+    skipSeqs: o.skipSeqs ?? 0,
     maxBytes,
     maxAgeMs: (o.maxAgeS ?? 0) * 1000,
     whenFull: o.whenFull ?? ('drop_oldest' as const),

@@ -89,6 +89,7 @@ export function lookInto(o: LogSettings): Recovered {
   try {
     if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
     const found = recover(o.files, o.dir, o)
+    found.nextSeq += o.skipSeqs
     for (const why of found.other) o.logger.warn(`${why}, and no segment of the log: it stays as it is; remove it`)
     return found
   } catch (error) {

@@ -1,7 +1,7 @@
 // dist/os-node-update.js: installs updates of the SD image, shows the slots, and decides a trial. `os-node update` and `os-node slots`
 // load it; units of the image run it: `os-node-update boot | confirm | give-up | request | reset-button GPIO [CHIP] | scheduled | stick NAME | uplink`. It is a file of its own:
 // only the image has slots.
-// `os-node flash`, which writes a card, is in it too: no gateway needs it.
+// `os-node flash`, which writes a card, `os-node backup` and `os-node restore` are in it too: no gateway needs them.
 // What it shows lies in a file of /run, which everybody reads: the card is for root alone.
 // Errors: NO_SLOTS, E_UPDATE, E_UPDATE_SOURCE, E_FLASH.
 import { execFileSync } from 'node:child_process'
@@ -43,6 +43,7 @@ import { mountStick, newestOn, openOn, updatesOn } from './stick'
 import { beginTrial, confirm, giveUp, type LastUpdate, LastUpdates, settle } from './trial'
 import { takeUplink } from './uplink'
 
+export * as backup from '../backup'
 export { writeUpdate } from './file'
 export { flash, imageOf } from './flash'
 

@@ -237,6 +237,8 @@ test('every command is tried both ways, here or where its own test says', () => 
     'outputs safe',
     'log export',
     'db export',
+    'backup',
+    'restore',
     'pipeline-info',
     'doctor',
     'watch',

@@ -3,8 +3,8 @@
 import { readFileSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { OsError, orElse } from '../../lib/errors'
+import { inUpdateFile } from '../update-file'
 import type { OptionValues, Verb } from '../verb'
-import { inUpdateFile } from './slots'
 
 const text = (value: unknown): string | undefined => (value === undefined ? undefined : String(value))
 

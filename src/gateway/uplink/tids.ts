@@ -3,6 +3,9 @@
 // TIDs ahead, so that this costs one commit for several templates. Behind 199 TIDs are used again anyway and the
 // encoder sends FULL only until one is acknowledged, so nothing has to be kept any more.
 //
+// After a restore the counters are those of the backup, and the run that went on from there used more TIDs: every AID begins behind 199
+// then (RESTORED_TIDS).
+//
 // What fails: while the log cannot be written (R30) no counter can be kept, and records still go out (R3). The AID goes on at a
 // random TID behind 199 then, so that a receiver does not take its frames for those of an earlier run. A commit that fails is
 // requested again.
@@ -12,6 +15,12 @@ import type { FlashLog } from '../../log'
 
 const AHEAD = 8
 const OWN_TIDS = 199
+/** counter of the log: the lowest TID since the state was restored from a backup */
+const RESTORED_TIDS = 'tids:restored'
+
+/** No AID uses a TID of its own any more that the state before the restore may have used. */
+export const skipRestoredTids = (log: Pick<FlashLog, 'appendCounter'>, random = Math.random): void =>
+  void log.appendCounter(RESTORED_TIDS, OWN_TIDS + 1 + Math.floor(random() * OWN_TIDS))
 
 interface Kept {
   durable: number
@@ -49,7 +58,7 @@ export class TidCounters {
 
   /** The first TID this run may use for that AID. */
   first(aid: number): number {
-    return this.#log.counter(this.#key(aid)) ?? 1
+    return Math.max(this.#log.counter(this.#key(aid)) ?? 1, this.#log.counter(RESTORED_TIDS) ?? 1)
   }
 
   /** Whether that AID's TIDs are counted in the log: it is one of ours. */

@@ -66,9 +66,13 @@ export class FileIdStore implements IdStore {
   /** counts checkpoints begun: one begun in pieces is given up when a newer one has begun */
   #generation = 0
 
-  constructor(path: string, files: Files = realFiles) {
+  readonly #restoredAt: (() => number) | undefined
+
+  /** `restoredAt`: the files are those of a backup; UNIX seconds now. */
+  constructor(path: string, files: Files = realFiles, restoredAt?: () => number) {
     this.#path = path
     this.#files = files
+    this.#restoredAt = restoredAt
     this.#journal = new LineFile(`${path}.journal`, files)
   }
 
@@ -93,7 +97,8 @@ export class FileIdStore implements IdStore {
       state.lose(lost)
     }
     this.#state = state
-    this.#old = this.#files.exists(this.#spill)
+    if (this.#restoredAt) state.restored(this.#restoredAt())
+    this.#old = this.#files.exists(this.#spill) || this.#restoredAt !== undefined
     if (this.#old) this.#notBefore = 0
   }
 

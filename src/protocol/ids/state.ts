@@ -54,6 +54,9 @@ interface IdStateOptions {
 /** memory of an entry, its places in two maps, and the heads of its texts */
 const ENTRY_BYTES = 300
 
+/** more than the memory for ids holds, and few enough for 4,000 restores */
+const SKIPPED_AT_RESTORE = 1 << 20
+
 /** V8 takes two bytes per character as soon as one is not Latin-1 */
 const isWide = (text: string): boolean => /[^\0-\xff]/.test(text)
 const textBytes = (text: string): number => (isWide(text) ? 2 : 1) * text.length
@@ -230,6 +233,18 @@ export class IdState {
     this.damaged = true
     this.next_candidate = Math.min(0xffff_ffff, this.next_candidate + lost)
     this.#released = []
+  }
+
+  /**
+   * The state is that of a backup, and ids were given since that it does not know: those free in it are not handed out, new ones
+   * come from far ahead, and an id whose lease has ended, or could have been cut, is not its device's any more.
+   */
+  restored(now: number): void {
+    this.lose(SKIPPED_AT_RESTORE)
+    this.returned.length = 0
+    this.granted_until = 0
+    for (const { id, state, lease_expires_at: end } of [...this.#entries.values()])
+      if (state !== 'active' || (end > 0 && end <= now)) this.#remove(id)
   }
 
   /** A key names one id only: the newest. */

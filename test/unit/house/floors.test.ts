@@ -12,6 +12,7 @@ const FLOORS: Record<string, number> = {
   'src/lib': 1,
   'src/wire': 1,
   'src/units': 2,
+  'src/backup': 2,
   'src/config': 2,
   'src/native': 2,
   'src/update': 2.5,

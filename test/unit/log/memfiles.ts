@@ -159,7 +159,7 @@ export class MemFiles implements Files {
    * so: one may, and an earlier one not.
    */
   afterPowerCut(kept = 0, zeros = false, survives: (name: string) => boolean = () => kept > 0): MemFiles {
-    const left = new MemFiles()
+    const left = new (this.constructor as typeof MemFiles)()
     const names = new Map([...this.durableNames])
     for (const [name, node] of this.files) if (survives(name)) names.set(name, node)
     for (const [name, { data, durable }] of names) {

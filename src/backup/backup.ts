@@ -1,0 +1,153 @@
+// Writes a backup of a data directory, which is only read: a gateway may run on it. What belongs together is looked at in one turn: the
+// segments of the log, which only grow, up to their size of that moment, then the allocator's file with its journal. Files that
+// are replaced at once (atomic.ts) are read when their turn comes.
+//
+// What fails: a file that went meanwhile (a window that grew too old) is left out. Any other error of the system ends the backup.
+import { dirname, join } from 'node:path'
+import { asOsError, errno, OsError } from '../lib/errors'
+import { type HeldFile, holdFile, realFiles } from '../lib/files'
+import { diskFault } from '../lib/writable'
+import { contentsOf, isSecretFile } from './contents'
+import { type BackupHeader, BackupWriter, PIECE, type Sink } from './format'
+import { type Secrets, seal } from './seal'
+
+export interface BackupSource {
+  readonly dataDir: string
+  /** text of Config.json, and the same without its secrets */
+  readonly config: { readonly whole: string; readonly bare: string; readonly leftOut: readonly string[] }
+  /** whole paths of files that do not go into it: Config.json, session keys */
+  readonly except: readonly string[]
+  readonly about: Pick<BackupHeader, 'version' | 'created' | 'device_id' | 'assigned_id'>
+  /** absent: no secrets */
+  readonly passphrase?: string | undefined
+}
+
+export interface BackupResult {
+  readonly files: number
+  /** of the files, not packed */
+  readonly bytes: number
+  readonly secrets: boolean
+  readonly left_out: readonly string[]
+}
+
+interface Held {
+  readonly path: string
+  /** a segment or the allocator's file, opened in time */
+  readonly file?: HeldFile
+  readonly bytes?: Buffer
+}
+
+const TRIES = 10
+
+/**
+ * Writes the file `to`, which is there whole or not at all. Throws USAGE where one is there and not to be replaced (`force`), DISK_FULL,
+ * STORAGE.
+ */
+export async function backupTo(to: string, force: boolean, source: BackupSource): Promise<BackupResult> {
+  if (!force && realFiles.exists(to))
+    throw new OsError('USAGE', `${to} is there already`, { hint: 'name another file, or replace it with --force' })
+  const part = `${to}.${process.pid}.part`
+  try {
+    const fd = written(to, () => realFiles.open(part, 'w'))
+    let result: BackupResult
+    try {
+      result = await writeBackup(source, async bytes => written(to, () => realFiles.write(fd, bytes)))
+      written(to, () => realFiles.syncNow(fd))
+    } finally {
+      realFiles.close(fd)
+    }
+    written(to, () => realFiles.rename(part, to))
+    realFiles.syncDir(dirname(to))
+    return result
+  } finally {
+    realFiles.remove(part)
+  }
+}
+
+function written<T>(path: string, run: () => T): T {
+  try {
+    return run()
+  } catch (cause) {
+    const code = errno(cause) === 'ENOSPC' ? 'DISK_FULL' : 'STORAGE'
+    throw new OsError(code, `${path} could not be written: ${diskFault(cause) ?? asOsError(cause).message}`, { cause })
+  }
+}
+
+/** Writes everything into `sink`, in order. */
+export async function writeBackup(source: BackupSource, sink: Sink): Promise<BackupResult> {
+  const { dataDir, config, about, passphrase } = source
+  const writer = new BackupWriter(sink)
+  const held = hold(dataDir, contentsOf(dataDir, realFiles, source.except))
+  const sealed: Record<string, string> = {}
+  try {
+    const header = { ...about, secrets: passphrase !== undefined, left_out: config.leftOut }
+    const bytes = await writer.begin(header)
+    await writer.file('Config.json', [Buffer.from(config.bare)])
+    for (const one of held) {
+      const path = `data/${one.path}`
+      if (!isSecretFile(one.path)) await writeHeld(writer, dataDir, one)
+      else if (passphrase !== undefined) sealed[path] = realFiles.read(join(dataDir, one.path)).toString('base64')
+    }
+    if (passphrase !== undefined) {
+      const secrets: Secrets = { ...sealed, 'Config.json': Buffer.from(config.whole).toString('base64') }
+      await writer.seal(seal(secrets, passphrase, bytes))
+    }
+    await writer.end()
+    const { files, bytes: size } = writer
+    return { files, bytes: size, secrets: passphrase !== undefined, left_out: config.leftOut }
+  } finally {
+    for (const { file } of held) file?.close()
+  }
+}
+
+/** Opens what may go or change together with something else, without a pause between. */
+function hold(dataDir: string, paths: readonly string[]): Held[] {
+  const held: Held[] = []
+  for (const path of paths) {
+    const whole = join(dataDir, path)
+    if (path.endsWith('.journal')) continue // with the file it belongs to
+    const isIds = paths.includes(`${path}.journal`)
+    if (!isIds && !path.endsWith('.seg')) held.push({ path })
+    else {
+      try {
+        held.push(...(isIds ? withJournal(path, whole) : [{ path, file: holdFile(whole) }]))
+      } catch (error) {
+        if (errno(error) !== 'ENOENT') throw error
+      }
+    }
+  }
+  for (const path of paths.filter(path => path.endsWith('.journal')))
+    if (!held.some(one => one.path === path)) held.push({ path })
+  return held
+}
+
+/** The journal loses its lines once the file that holds them too is in place: as long as that is the same file, both belong together. */
+function withJournal(path: string, whole: string): Held[] {
+  for (let left = TRIES; ; left--) {
+    const file = holdFile(whole)
+    const bytes = realFiles.read(`${whole}.journal`)
+    if (file.named() || left === 0)
+      return [
+        { path, file },
+        { path: `${path}.journal`, bytes },
+      ]
+    file.close()
+  }
+}
+
+async function writeHeld(writer: BackupWriter, dataDir: string, { path, file, bytes }: Held): Promise<void> {
+  if (bytes) return writer.file(`data/${path}`, [bytes])
+  if (file) return writer.file(`data/${path}`, file.pieces(PIECE))
+  let own: HeldFile
+  try {
+    own = holdFile(join(dataDir, path))
+  } catch (error) {
+    if (errno(error) === 'ENOENT') return
+    throw error
+  }
+  try {
+    await writer.file(`data/${path}`, own.pieces(PIECE))
+  } finally {
+    own.close()
+  }
+}

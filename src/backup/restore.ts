@@ -1,0 +1,209 @@
+// Puts a backup in the place of a data directory's state. First the whole file is read and checked, then everything is written
+// into <data>/restore/new and synced; until then nothing was changed. The plan (<data>/restore/plan.json) decides: once it
+// is on the disk the restore goes on to its end, at the next command or start where the power was cut. Phase `out` moves the old state
+// to <data>/restore/old-N, phase `in` the new one into its place; each step may be done again. The old state is removed when the new
+// one has started once. Config.json is never missing: it is copied, then replaced at once.
+//
+// Errors: E_BACKUP, E_PASSPHRASE, and those of the system while the new state is written: nothing is changed then. Later ones leave the
+// plan, and the next command goes on.
+import { dirname, join } from 'node:path'
+import { atomicWrite } from '../lib/atomic'
+import { asOsError, errno, OsError } from '../lib/errors'
+import { type Files, realFiles, removeTree } from '../lib/files'
+import { diskFault } from '../lib/writable'
+import { filesIn, staysHere } from './contents'
+import { type BackupHeader, type BackupVisitor, readBackup, refuseOutside } from './format'
+import { type Secrets, unseal } from './seal'
+import { type Plan, planPath, RESTORED_FILE, readPlan, side } from './settle'
+
+export interface RestoreOptions {
+  readonly file: string
+  readonly dataDir: string
+  /** where Config.json goes */
+  readonly configPath: string
+  /** absent: the secrets of the backup, if there are any, stay in it */
+  readonly passphrase?: string | undefined
+  /** UNIX ms */
+  readonly now: number
+  readonly files?: Files
+}
+
+export interface RestoreResult extends BackupHeader {
+  readonly files: number
+  readonly secrets_restored: boolean
+  /** where the old state is until the new one has started once; null: there was none */
+  readonly old_state: string | null
+}
+
+/** Checks `file`, then restores it. The caller has the lock of the data directory. */
+export function restoreBackup(options: RestoreOptions): RestoreResult {
+  const { file, dataDir, configPath, now, files = realFiles } = options
+  const { header, secrets } = checkBackup(file, options.passphrase, files)
+  finishRestore(dataDir, files)
+  const fresh = side(dataDir, 'new')
+  let count: number
+  try {
+    clear(fresh, files)
+    count = stage(file, fresh, secrets, { restored_at: now, created: header.created }, files)
+  } catch (error) {
+    clear(fresh, files)
+    throw notWritten(dataDir, error)
+  }
+  const taken = files.exists(side(dataDir)) ? files.list(side(dataDir)) : []
+  let n = 1
+  while (taken.includes(`old-${n}`)) n++
+  const had = files.exists(configPath) || oldFiles(dataDir, configPath, files).length > 0
+  writePlan(dataDir, { phase: 'out', old: `old-${n}`, config: configPath }, files)
+  finishRestore(dataDir, files)
+  return {
+    ...header,
+    files: count,
+    secrets_restored: secrets !== undefined,
+    old_state: had ? side(dataDir, `old-${n}`) : null,
+  }
+}
+
+/** Reads all of a backup. Throws E_BACKUP, E_PASSPHRASE. */
+export function checkBackup(
+  file: string,
+  passphrase: string | undefined,
+  files: Files = realFiles,
+): { header: BackupHeader; secrets?: Secrets } {
+  let header: { value: BackupHeader; bytes: Buffer } | undefined
+  let sealed: Buffer | undefined
+  readBackup(file, files, {
+    header: (value, bytes) => {
+      header = { value, bytes }
+    },
+    sealed: bytes => {
+      sealed = bytes
+    },
+  })
+  const { value, bytes } = header!
+  if (!sealed || passphrase === undefined) return { header: value }
+  const secrets = unseal(sealed, passphrase, bytes)
+  for (const path of Object.keys(secrets)) refuseOutside(file, path)
+  return { header: value, secrets }
+}
+
+/** Takes a restore that was cut off to its end; does nothing where there is none. The caller has the lock. */
+export function finishRestore(dataDir: string, files: Files = realFiles): void {
+  let plan = readPlan(dataDir, files)
+  try {
+    if (plan?.phase === 'out') {
+      moveOut(dataDir, plan, files)
+      plan = { ...plan, phase: 'in' }
+      writePlan(dataDir, plan, files)
+    }
+    if (plan?.phase === 'in') {
+      moveIn(dataDir, plan, files)
+      writePlan(dataDir, { ...plan, phase: 'done' }, files)
+      clear(side(dataDir, 'new'), files)
+    }
+  } catch (cause) {
+    const why = diskFault(cause) ?? asOsError(cause).message
+    throw new OsError('STORAGE', `the restore stopped half-way (${why}); the next command on ${dataDir} goes on`, {
+      cause,
+    })
+  }
+}
+
+/** Writes the new state beside the old one; everything of it is on the medium then. Returns how many files. */
+function stage(file: string, fresh: string, secrets: Secrets | undefined, restored: object, files: Files): number {
+  const folders = new Set<string>()
+  let count = 0
+  const open = (path: string): number => {
+    const whole = join(fresh, path)
+    files.mkdir(dirname(whole))
+    for (let at = dirname(whole); at.length >= dirname(fresh).length; at = dirname(at)) folders.add(at)
+    count++
+    return files.open(whole, 'w')
+  }
+  const write = (path: string, bytes: Buffer): void => {
+    const fd = open(path)
+    try {
+      files.write(fd, bytes)
+      files.syncNow(fd)
+    } finally {
+      files.close(fd)
+    }
+  }
+  let fd: number | undefined
+  let hasUpstream = false
+  const visitor: BackupVisitor = {
+    file: path => {
+      hasUpstream ||= path.startsWith('data/upstream/log/')
+      fd = open(path)
+    },
+    piece: bytes => files.write(fd!, bytes),
+    fileEnd: () => {
+      files.syncNow(fd!)
+      files.close(fd!)
+      fd = undefined
+    },
+  }
+  try {
+    readBackup(file, files, visitor)
+  } finally {
+    if (fd !== undefined) files.close(fd)
+  }
+  for (const [path, text] of Object.entries(secrets ?? {})) write(path, Buffer.from(text, 'base64'))
+  const mark = Buffer.from(JSON.stringify(restored))
+  for (const dir of hasUpstream ? ['data/', 'data/upstream/'] : ['data/']) write(dir + RESTORED_FILE, mark)
+  for (const folder of [...folders, dirname(fresh), dirname(dirname(fresh))]) files.syncDir(folder)
+  return count
+}
+
+const oldFiles = (dataDir: string, configPath: string, files: Files): string[] =>
+  files.exists(dataDir) ? filesIn(dataDir, files, path => !staysHere(path) && join(dataDir, path) !== configPath) : []
+
+function moveOut(dataDir: string, { old, config }: Plan, files: Files): void {
+  const to = side(dataDir, old)
+  files.mkdir(to)
+  if (files.exists(config)) atomicWrite(join(to, 'Config.json'), files.read(config), files)
+  move(dataDir, join(to, 'data'), oldFiles(dataDir, config, files), files)
+}
+
+function moveIn(dataDir: string, { config }: Plan, files: Files): void {
+  const from = side(dataDir, 'new')
+  const text = join(from, 'Config.json')
+  if (files.exists(text)) {
+    files.mkdir(dirname(config))
+    atomicWrite(config, files.read(text), files)
+  }
+  const data = join(from, 'data')
+  if (files.exists(data)) move(data, dataDir, filesIn(data, files), files)
+}
+
+/** Moves files; the new names are on the medium before the old ones go for good. */
+function move(from: string, to: string, paths: readonly string[], files: Files): void {
+  const folders = (root: string): Set<string> => {
+    const all = new Set<string>([root])
+    for (const path of paths)
+      for (let at = dirname(join(root, path)); at.length > root.length; at = dirname(at)) all.add(at)
+    return all
+  }
+  for (const folder of folders(to)) files.mkdir(folder)
+  for (const path of paths) files.rename(join(from, path), join(to, path))
+  for (const folder of [...folders(to), dirname(to)]) files.syncDir(folder)
+  for (const folder of folders(from)) files.syncDir(folder)
+}
+
+const writePlan = (dataDir: string, plan: Plan, files: Files): void =>
+  atomicWrite(planPath(dataDir), JSON.stringify(plan), files)
+
+/** Removes the files of a folder, and the folder where there is one. */
+function clear(dir: string, files: Files): void {
+  if (!files.exists(dir)) return
+  for (const path of filesIn(dir, files)) files.remove(join(dir, path))
+  if (files === realFiles) removeTree(dir)
+}
+
+function notWritten(dataDir: string, error: unknown): OsError {
+  if (error instanceof OsError) return error
+  const why = diskFault(error) ?? asOsError(error).message
+  const code = errno(error) === 'ENOSPC' || errno(error) === 'EDQUOT' ? 'DISK_FULL' : 'STORAGE'
+  return new OsError(code, `the backup could not be written to ${dataDir} (${why}); nothing was changed`, {
+    cause: error,
+  })
+}

@@ -1,0 +1,117 @@
+// backup and restore: the state of a gateway in one file. A backup only reads, so it may run beside a gateway; the file is the
+// caller's, in a folder the gateway may have no right to. The passphrase of secrets comes from a file, the environment or a prompt.
+// Errors: those of src/backup; USAGE for a FILE that is there; LOCKED where a gateway runs on what is to be replaced.
+import { resolve } from 'node:path'
+import type { BackupResult, RestoreResult } from '../../backup'
+import { systemClock } from '../../lib/clock'
+import { counted } from '../../lib/counted'
+import { OsError } from '../../lib/errors'
+import { bytesText } from '../../units/display'
+import { sourceOf } from '../backup-source'
+import { inUpdateFile } from '../update-file'
+import type { OptionSpec, OptionValues, Verb } from '../verb'
+
+const VARIABLE = 'OS_NODE_BACKUP_PASSPHRASE'
+const SHORTEST = 8
+
+const PASSPHRASE_FILE: OptionSpec = {
+  type: 'string',
+  value: 'PATH',
+  help: `file with the passphrase in its first line (else ${VARIABLE}, else it is prompted for)`,
+}
+
+type Prepare = Parameters<NonNullable<Verb['prepare']>>
+
+/** The first line of the file, the variable, or what is typed. Throws USAGE. */
+async function passphraseOf(options: OptionValues, read: Prepare[1], secret: Prepare[2]): Promise<string> {
+  const path = options['passphrase-file']
+  const text =
+    path !== undefined
+      ? (await read(String(path))).split(/\r?\n/, 1)[0]!
+      : (process.env[VARIABLE] ?? (await secret('passphrase of the backup')))
+  if (text.length < SHORTEST)
+    throw new OsError('USAGE', `the passphrase has less than ${SHORTEST} characters`, { hint: 'take a longer one' })
+  return text
+}
+
+export const backup: Verb<BackupResult & { readonly file: string }> = {
+  name: 'backup',
+  summary: 'write configuration, log and identity into one file',
+  description:
+    'A gateway may run meanwhile. Passwords, keys, tokens and users are left out unless --with-secrets seals them with a passphrase ' +
+    '(scrypt, AES-256-GCM).',
+  examples: [
+    'os-node backup gateway.backup',
+    'os-node backup /media/usb/gateway.backup --with-secrets --passphrase-file /root/passphrase',
+  ],
+  options: {
+    file: { type: 'string', value: 'FILE', required: true, help: 'output file' },
+    force: { type: 'boolean', help: 'overwrite an existing file' },
+    'with-secrets': { type: 'boolean', help: 'also what is secret, sealed with a passphrase' },
+    'passphrase-file': PASSPHRASE_FILE,
+  },
+  operands: ['file'],
+  where: 'local',
+  prepare: async (options, read, secret) =>
+    options['with-secrets'] === true ? { ...options, passphrase: await passphraseOf(options, read, secret) } : options,
+  async run({ config, version }, { file: name, force, passphrase }) {
+    const file = resolve(String(name))
+    const source = sourceOf(config, version, passphrase as string | undefined)
+    const result = await inUpdateFile('E_BACKUP', ({ backup }) => backup.backupTo(file, force === true, source))
+    return { value: { file, ...result } }
+  },
+  text: ({ file, files, bytes, secrets, left_out }, paint) =>
+    [
+      `${paint.bold(file)}: ${counted(files, 'file')}, ${bytesText(bytes)}`,
+      secrets
+        ? 'secrets are in it, sealed with the passphrase; without it they are lost'
+        : `without secrets: users, tokens and keys${left_out.length > 0 ? `, and ${left_out.join(', ')}` : ''} are not in it (--with-secrets)`,
+    ].join('\n'),
+}
+
+export const restore: Verb<RestoreResult> = {
+  name: 'restore',
+  summary: 'replace configuration, log and identity by those of a backup',
+  description:
+    'The whole file is checked first; a damaged one changes nothing. No gateway may run. The old state stays in DATA/restore until the new ' +
+    'one has started once. On another board: the old one must never run again, since both would send under one id.',
+  examples: [
+    'os-node restore gateway.backup',
+    'os-node restore gateway.backup --config /etc/os-node/Config.json --passphrase-file /root/passphrase',
+  ],
+  options: {
+    file: { type: 'string', value: 'FILE', required: true, help: 'what os-node backup wrote' },
+    'without-secrets': { type: 'boolean', help: 'leave the secrets in it; no passphrase is needed' },
+    'passphrase-file': PASSPHRASE_FILE,
+  },
+  operands: ['file'],
+  where: 'local',
+  changes: true,
+  tolerant: true,
+  makesConfig: true,
+  async prepare(options, read, secret) {
+    const file = resolve(String(options.file))
+    const { secrets } = await inUpdateFile('E_BACKUP', ({ backup }) => backup.backupHeader(file))
+    if (!secrets || options['without-secrets'] === true) return { ...options, file }
+    return { ...options, file, passphrase: await passphraseOf(options, read, secret) }
+  },
+  async run({ config }, { file, passphrase }) {
+    const place = { file: String(file), dataDir: config.dataDir, configPath: config.path, now: systemClock.wall() }
+    const value = await inUpdateFile('E_BACKUP', ({ backup }) =>
+      backup.restoreBackup({ ...place, passphrase: passphrase as string | undefined }),
+    )
+    return { value }
+  },
+  text: ({ device_id, assigned_id, created, version, secrets, secrets_restored, left_out, old_state }, paint) =>
+    [
+      `${paint.bold(device_id)} (id ${assigned_id}) is restored as of ${new Date(created).toISOString()}, os-node ${version}`,
+      ...(secrets_restored
+        ? []
+        : [
+            `without secrets${secrets ? ', which stay in the backup' : ''}: os-node token --new makes a token; users and keys are to be made again`,
+            ...(left_out.length > 0 ? [`set again in Config.json: ${left_out.join(', ')}`] : []),
+          ]),
+      ...(old_state === null ? [] : [`the old state is in ${old_state} until the restored one has started once`]),
+      'if the backup is of another board: that one must not run any more',
+    ].join('\n'),
+}

@@ -1,0 +1,218 @@
+// A backup file and what becomes of a restore from one that is damaged, cut short, of another version, or sealed with another
+// passphrase: a clear error, and nothing is changed. What goes into it, and what does not.
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { backupTo, restoreBackup } from '../../../src/backup'
+import { filesIn } from '../../../src/backup/contents'
+import { forgetOldState, isUnfinished } from '../../../src/backup/settle'
+import { realFiles } from '../../../src/lib/files'
+import { IdAllocator } from '../../../src/protocol/ids/allocator'
+import { FileIdStore } from '../../../src/protocol/ids/id-store'
+
+const PASSPHRASE = 'a long passphrase'
+const CONFIG = { whole: '{"password":"hush"}', bare: '{}', leftOut: ['password'] }
+
+/** Of each kind one; those under `not` stay out. */
+const STATE: Record<string, string> = {
+  'log/0000000000000001.seg': 'records '.repeat(400),
+  'sql/window-1': 'rows',
+  'last_time.json': '{"ms":1}',
+  'install-id': 'abcdef012345\n',
+  'id_allocation.json': '{"allocated":{},"released":[],"next_candidate":4}\n',
+  'id_allocation.json.journal': 'lines\n',
+  'upstream/Config.json': '{}',
+  'upstream/log/0000000000000001.seg': 'more',
+}
+const NOT: Record<string, string> = {
+  'os-node.lock': 'x',
+  'starts.json': '{}',
+  'log/chain.json': '{}',
+  'log/x.damaged-1': 'x',
+  'native/addon.node': 'x',
+  'secure_sessions.json': '{"key":"session-key"}',
+  'device_registry/spill/1.spill': 'x',
+  'config.last-good.json': '{"password":"hush"}',
+  'upstream/secure_sessions.json': 'session-key',
+  'half.tmp': 'x',
+  'restore/old-1/x': 'x',
+}
+const SECRET: Record<string, string> = {
+  'token.json': '{"hash":"token-hash"}',
+  'web_tls.pem': 'private',
+  'upstream/token.json': 'u',
+}
+
+function put(dir: string, state: Record<string, string>): void {
+  for (const [path, text] of Object.entries(state)) {
+    mkdirSync(dirname(join(dir, path)), { recursive: true })
+    writeFileSync(join(dir, path), text)
+  }
+}
+
+const stateOf = (dir: string): Record<string, string> =>
+  Object.fromEntries(filesIn(dir, realFiles).map(path => [path, readFileSync(join(dir, path), 'utf8')]))
+
+function world(t: TestContext) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-backup-'))
+  t.after(() => rmSync(dir, { recursive: true }))
+  const dataDir = join(dir, 'data')
+  put(dataDir, { ...STATE, ...NOT, ...SECRET })
+  const file = join(dir, 'x.backup')
+  const about = { version: '1.2.3', created: 1000, device_id: 'GW1', assigned_id: 7 }
+  const write = (passphrase?: string, force = false) =>
+    backupTo(file, force, { dataDir, config: CONFIG, except: [join(dataDir, 'Config.json')], about, passphrase })
+  const target = join(dir, 'new')
+  put(target, { 'data/log/0000000000000009.seg': 'old', 'data/os-node.lock': 'mine', 'Config.json': '{"old":1}' })
+  const restore = (passphrase?: string, from = file) =>
+    restoreBackup({
+      file: from,
+      dataDir: join(target, 'data'),
+      configPath: join(target, 'Config.json'),
+      passphrase,
+      now: 5,
+    })
+  return { dir, dataDir, file, write, target, restore }
+}
+
+test('a backup without secrets holds the state and no secret; the old state stays until the new one has started', async t => {
+  const { dataDir, file, write, target, restore } = world(t)
+  const before = stateOf(dataDir)
+  const result = await write()
+  assert.deepEqual(stateOf(dataDir), before, 'the data directory was only read')
+  assert.deepEqual(
+    [result.files, result.secrets, result.left_out],
+    [Object.keys(STATE).length + 1, false, ['password']],
+  )
+  for (const text of ['hush', 'token-hash', 'session-key', 'private'])
+    assert.ok(!readFileSync(file).includes(text), text)
+  await assert.rejects(write(), { code: 'USAGE', message: /is there already/ })
+  await write(undefined, true)
+
+  const { old_state, secrets_restored, device_id, assigned_id } = restore()
+  assert.deepEqual([device_id, assigned_id, secrets_restored], ['GW1', 7, false])
+  const mark = JSON.stringify({ restored_at: 5, created: 1000 })
+  const { 'data/restore/plan.json': _plan, ...now } = stateOf(target)
+  assert.deepEqual(now, {
+    'Config.json': '{}',
+    ...Object.fromEntries(Object.entries(STATE).map(([path, text]) => [`data/${path}`, text])),
+    'data/restored.json': mark,
+    'data/upstream/restored.json': mark,
+    'data/os-node.lock': 'mine',
+    'data/restore/old-1/Config.json': '{"old":1}',
+    'data/restore/old-1/data/log/0000000000000009.seg': 'old',
+  })
+  assert.equal(old_state, join(target, 'data/restore/old-1'))
+  assert.equal(isUnfinished(join(target, 'data')), false)
+  const said: string[] = []
+  forgetOldState(join(target, 'data'), { info: text => said.push(text), warn: text => said.push(text) })
+  assert.match(said.join(), /the restored state has started; the old one was removed/)
+  assert.ok(!realFiles.exists(join(target, 'data/restore')))
+})
+
+test('secrets are sealed: only the passphrase opens them, and without it the others are restored', async t => {
+  const { file, write, target, restore } = world(t)
+  await write(PASSPHRASE)
+  for (const text of ['hush', 'token-hash', 'private']) assert.ok(!readFileSync(file).includes(text), text)
+  const before = stateOf(target)
+  assert.throws(() => restore('another passphrase'), { code: 'E_PASSPHRASE', message: /nothing was changed/ })
+  assert.deepEqual(stateOf(target), before)
+  assert.equal(restore().secrets_restored, false)
+  assert.equal(stateOf(target)['Config.json'], '{}')
+  assert.equal(restore(PASSPHRASE).secrets_restored, true)
+  const now = stateOf(target)
+  assert.equal(now['Config.json'], CONFIG.whole)
+  for (const [path, text] of Object.entries(SECRET)) assert.equal(now[`data/${path}`], text)
+  assert.ok(
+    now['data/restore/old-1/data/log/0000000000000009.seg'],
+    'the state that ran stays beside one that never did',
+  )
+})
+
+test('a backup that is cut short or damaged anywhere changes nothing', async t => {
+  const { dir, file, write, target, restore } = world(t)
+  await write(PASSPHRASE)
+  const whole = readFileSync(file)
+  const before = stateOf(target)
+  const other = join(dir, 'bad.backup')
+  const refused = (bytes: Uint8Array, where: string): void => {
+    writeFileSync(other, bytes)
+    assert.throws(() => restore(undefined, other), { code: 'E_BACKUP' }, where)
+    assert.deepEqual(stateOf(target), before, where)
+  }
+  for (let length = 0; length < whole.length; length += length < 60 ? 1 : 37)
+    refused(whole.subarray(0, length), `cut at ${length}`)
+  for (let at = 0; at < whole.length; at += at < 60 ? 1 : 23) {
+    const bytes = Buffer.from(whole)
+    bytes[at]! ^= 1 << (at % 8)
+    refused(bytes, `byte ${at}`)
+  }
+  refused(Buffer.concat([whole, Buffer.of(0)]), 'something behind it')
+})
+
+test('a backup of another format, a file that is none, and one that leads outside are refused by name', async t => {
+  const { dir, file, write, target, restore } = world(t)
+  await write()
+  const before = stateOf(target)
+  const other = join(dir, 'bad.backup')
+  const refused = (bytes: Uint8Array, message: RegExp): void => {
+    writeFileSync(other, bytes)
+    assert.throws(() => restore(undefined, other), { code: 'E_BACKUP', message })
+    assert.deepEqual(stateOf(target), before)
+  }
+  const text = readFileSync(file).toString('latin1')
+  refused(Buffer.from(text.replace('backup 1\n', 'backup 2\n'), 'latin1'), /has format 2, this os-node reads format 1/)
+  refused(Buffer.from('{}'), /no backup of os-node/)
+  refused(Buffer.from(text.replace('data/install-id', 'data/../install'), 'latin1'), /outside of the data directory/)
+  assert.throws(() => restore(undefined, join(dir, 'none')), { code: 'E_BACKUP', message: /cannot be read \(ENOENT\)/ })
+})
+
+test('an allocator that goes on from a backup hands out no id that may have been given since', t => {
+  const { dir } = world(t)
+  let now = 1_710_000_000
+  const path = join(dir, 'ids.json')
+  const open = (restored = false, pool = false): IdAllocator =>
+    new IdAllocator(
+      { ...(pool && { startId: 1, endId: 0 }), leasePolicy: { base_lease_seconds: 1000 } },
+      { store: new FileIdStore(path, realFiles, restored ? () => now : undefined), now: () => now },
+    )
+  const before = open()
+  const kept = before.allocateId({ device_id: 'kept' })
+  const ended = before.allocateId({ device_id: 'ended' })
+  const freed = before.allocateId({ device_id: 'freed' })
+  before.releaseId(freed, true)
+  now += 900
+  before.touch(kept)
+  before.stop()
+  // the old board gave `freed` to another device, and so it did with `ended` after its lease; then it was lost
+  now += 500
+  const after = open(true)
+  assert.equal(after.allocateId({ device_id: 'kept' }), kept)
+  const fresh = [...after.allocatePool(100), after.allocateId({ device_id: 'ended' })]
+  for (const id of fresh) assert.ok(id > 1_000_000, `${id}`)
+  assert.ok(!fresh.includes(ended))
+  after.stop()
+  // the mark is gone: the file itself says so from now on
+  const later = open()
+  assert.ok(later.allocateId({ device_id: 'later' }) > 1_000_000)
+  assert.equal(later.allocateId({ device_id: 'kept' }), kept)
+})
+
+test('a pool that goes on from a backup requests new ids', t => {
+  const { dir } = world(t)
+  const store = (restored: boolean) =>
+    new FileIdStore(join(dir, 'pool.json'), realFiles, restored ? () => 2000 : undefined)
+  const pool = (restored: boolean): IdAllocator =>
+    new IdAllocator({ startId: 1, endId: 0 }, { store: store(restored), now: () => 2000 })
+  const before = pool(false)
+  before.grant([50, 51, 52], 10_000)
+  const kept = before.allocateId({ device_id: 'kept' })
+  before.stop()
+  const after = pool(true)
+  assert.equal(after.grantsLeft, 0)
+  assert.equal(after.allocateId({ device_id: 'kept' }), kept)
+  after.grant([90], 10_000)
+  assert.equal(after.allocateId({ device_id: 'new' }), 90)
+})
