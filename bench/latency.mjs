@@ -4,11 +4,12 @@
 // second. The three run side by side: none takes more than a few per cent of a processor.
 import { spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { usage } from './start.mjs'
 import { pause } from './udp/gateway.mjs'
 
 const script = fileURLToPath(new URL('../dist/os-node.js', import.meta.url))
@@ -58,18 +59,31 @@ function udpUpstream(got) {
 
 const figure = (file, key) => Number(new RegExp(`${key}:\\s+(\\d+)`).exec(readFileSync(file, 'utf8'))[1])
 
-function figuresOf(pid) {
-  const tasks = `/proc/${pid}/task`
-  const wakes = readdirSync(tasks).map(id => figure(`${tasks}/${id}/status`, 'voluntary_ctxt_switches'))
-  return {
-    at: performance.now(),
-    bytes: figure(`/proc/${pid}/io`, 'write_bytes'),
-    wakes: wakes.reduce((sum, count) => sum + count, 0),
-  }
+const figuresOf = pid => ({ ...usage(pid), bytes: figure(`/proc/${pid}/io`, 'write_bytes') })
+
+/** A port that hands everything on to `port` and back, and how many bytes that were. */
+async function counting(port) {
+  const counted = { bytes: 0 }
+  const server = await listening(socket => {
+    const other = connect(port, '127.0.0.1').setNoDelay(true)
+    socket.setNoDelay(true)
+    for (const [from, to] of [
+      [socket, other],
+      [other, socket],
+    ]) {
+      from.on('data', bytes => {
+        counted.bytes += bytes.length
+        to.write(bytes)
+      })
+      from.on('close', () => to.destroy())
+      from.on('error', () => undefined)
+    }
+  })
+  return { counted, server, port: server.address().port }
 }
 
 /** Runs a gateway of these sources and uplink, lets it settle, measures. */
-async function gateway(aid, sources, uplink) {
+async function gateway(aid, sources, uplink, wire = { bytes: 0 }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-latency-'))
   const path = join(dir, 'Config.json')
   // a machine whose clock no server keeps would hold its records for five minutes (D18)
@@ -89,15 +103,17 @@ async function gateway(aid, sources, uplink) {
   const ended = new Promise(resolve => child.once('exit', resolve))
   try {
     await pause(SETTLE_MS)
-    const before = figuresOf(child.pid)
+    const before = { ...figuresOf(child.pid), wire: wire.bytes }
     await pause(MEASURE_MS)
-    const after = figuresOf(child.pid)
+    const after = { ...figuresOf(child.pid), wire: wire.bytes }
     const perSecond = 1000 / (after.at - before.at)
     return {
       said,
       from: before.at,
       to: after.at,
       bytes: after.bytes - before.bytes,
+      cpuMs: after.cpuMs - before.cpuMs,
+      wire: after.wire - before.wire,
       wakes: Math.round((after.wakes - before.wakes) * perSecond * 10) / 10,
     }
   } finally {
@@ -120,12 +136,12 @@ function delaysOf(reads, got) {
 /** `context`: `mqttDriver` of the built library and what it needs. */
 export async function benchLatency({ mqttDriver, context }, { put, mark, gate, problems }) {
   const registers = Array.from({ length: REGISTERS }, (_, k) => ({ id: `r${k}`, address: k, unit: 'V' }))
-  const measure = async (way, aid, uplink, got) => {
+  const measure = async (way, aid, uplink, got, wire) => {
     const reads = []
     const modbus = await modbusServer(at => reads.push(at))
     const { port } = modbus.address()
     const source = { name: 'plc', type: 'modbus_tcp', host: '127.0.0.1', port, interval_ms: 1000, registers }
-    const run = await gateway(aid, [source], uplink)
+    const run = await gateway(aid, [source], uplink, wire)
     modbus.close()
     const during = time => time >= run.from && time < run.to
     const measured = reads.filter(during)
@@ -140,7 +156,10 @@ export async function benchLatency({ mqttDriver, context }, { put, mark, gate, p
     const at = part => Math.round(delays[Math.floor((delays.length - 1) * part)] * 10) / 10
     gate(`latency/${way}/p50_ms`, at(0.5), MARKS.p50)
     mark(`latency/${way}/p99_ms`, at(0.99), `≤ ${MARKS.p99}`)
+    const readings = measured.length * REGISTERS
+    if (wire) mark('bytes_per_reading/mqtt/40', Math.round((run.wire / readings) * 100) / 100, '≤ 10')
     if (way !== 'udp') return
+    mark('gateway/cpu_ms_per_reading/40', Math.round((run.cpuMs / readings) * 1000) / 1000, '≤ 0.08')
     gate('flash_bytes_per_reading/40', Math.round(run.bytes / (measured.length * REGISTERS)), MARKS.flash)
     put('wakeups_per_s/40', run.wakes)
   }
@@ -180,7 +199,10 @@ export async function benchLatency({ mqttDriver, context }, { put, mark, gate, p
     try {
       await pause(1000)
       await subscriber.open({ lost: reason => console.error(`latency: ${reason}`), degraded: () => undefined })
-      await measure('mqtt', 9, { name: 'up', medium: 'MQTT', host: '127.0.0.1', port }, got)
+      const between = await counting(port)
+      const uplink = { name: 'up', medium: 'MQTT', host: '127.0.0.1', port: between.port }
+      await measure('mqtt', 9, uplink, got, between.counted)
+      between.server.close()
     } finally {
       await subscriber.close()
       broker.kill()

@@ -1,11 +1,12 @@
 #!/usr/bin/env node
-// `npm run bench [-- --json FILE] [--only PREFIX]`: rates and sizes of the built library on 4096 precomputed readings,
+// `npm run bench [-- --json FILE] [--only PREFIX] [--against FILE]`: rates and sizes of the built library on 4096 precomputed readings,
 // every one changing, beside the limit probe and the codec peers on the same readings. Afterwards every frame is decoded
 // and checked. The ID allocator follows at 100,000 ids, then the roads: UDP, many nodes, recovery, MQTT, CAN, then the latency, the start and the memory of a gateway. Rates are printed, with
 // their marks; bytes, heap, loss, lag and ratios within one run are gated: beyond its gate means exit 1. Keys are
 // `what/how/size/backend`, those of the allocator `allocator/count/what`, those of UDP `udp/way/how`.
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { against } from './against.mjs'
 import { benchAllocator } from './allocator.mjs'
 import { benchCan } from './can.mjs'
 import { benchDecode, decodeRate, HEAP_RUNS, inTurn } from './decode.mjs'
@@ -37,7 +38,8 @@ const {
 
 const args = process.argv.slice(2)
 const option = name => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
-const only = option('--only') ?? ''
+/** one prefix, or several with commas between */
+const only = (option('--only') ?? '').split(',')
 const COUNT = 4096
 const SIZES = [1, 4, 16]
 const AID = 0x00010203
@@ -70,10 +72,15 @@ const results = {}
 const problems = []
 /** what stands behind a figure in the table */
 const notes = new Map()
-const wanted = key => key.startsWith(only)
+const wanted = key => only.some(prefix => key.startsWith(prefix))
+/** whether anything may be wanted of a part */
+const starts = part => only.some(prefix => part.startsWith(prefix) || prefix.startsWith(part))
 const put = (key, value) => {
   if (wanted(key)) results[key] = value
 }
+const earlier = option('--against')
+// before anything is measured: a file that cannot be read is not noticed after an hour
+const before = earlier ? JSON.parse(readFileSync(earlier, 'utf8')) : null
 const gc = globalThis.gc
 if (!gc) {
   console.error('the heap is measured after a collection: run `npm run bench`, or node --expose-gc bench/run.mjs')
@@ -361,48 +368,49 @@ for (const size of SIZES) {
   benchUplink(size, rows)
   await benchPeers(size, rows)
 }
-if ('allocator/'.startsWith(only) || only.startsWith('allocator/'))
+if (starts('allocator/'))
   await benchAllocator(IdAllocator, (key, value) => {
     const limit = ID_GATES[key.split('/').at(-1)]
     if (limit) gate(key, value, limit)
     else put(key, value)
   })
-if ('udp/'.startsWith(only) || only.startsWith('udp/')) await benchUdp({ put, gate, gateLeast, mark, problems })
+if (starts('udp/')) await benchUdp({ put, gate, gateLeast, mark, problems })
 
-if ('spi/'.startsWith(only) || only.startsWith('spi/')) await benchSpi({ put, gate })
+if (starts('spi/')) await benchSpi({ put, gate })
 
-if ('nodes/'.startsWith(only) || only.startsWith('nodes/')) await benchNodes({ put, gate })
+if (starts('nodes/')) await benchNodes({ put, gate })
 
-if ('recovery/'.startsWith(only) || only.startsWith('recovery/'))
-  await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), put)
+if (starts('recovery/')) await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), put)
 
-if ('mqtt/'.startsWith(only) || only.startsWith('mqtt/')) {
+if (starts('mqtt/')) {
   const quiet = () => undefined
   const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => logger }
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
   await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
 }
 
-if ('postgresql/'.startsWith(only) || only.startsWith('postgresql/'))
-  await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
+if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
 
-if (
-  ['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/'].some(key => key.startsWith(only) || only.startsWith(key))
-) {
+if (['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/', 'gateway/', 'bytes_per_reading/mqtt'].some(starts)) {
   const quiet = () => undefined
   const logger = { debug: quiet, info: quiet, warn: console.error, error: console.error, child: () => logger }
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
   await benchLatency({ mqttDriver: await mediaTable.MQTT(), context: { clock, logger } }, { put, mark, gate, problems })
 }
 
-if ('can/'.startsWith(only) || only.startsWith('can/')) benchCan({ put, gateLeast, problems })
+if (starts('can/')) benchCan({ put, gateLeast, problems })
 
-const starts = key => key.startsWith(only) || only.startsWith(key)
-if (starts('start/') || starts('memory/')) await benchStart({ put, gate, mark, wanted: starts })
+if (['start/', 'memory/', 'idle/'].some(starts)) await benchStart({ put, gate, mark, wanted: starts })
 
 printTable(results, notes)
+if (before) {
+  const compared = against(before, results)
+  console.log(`\nThis run as a multiple of ${earlier}`)
+  for (const line of compared.lines) console.log(line)
+  problems.push(...compared.problems)
+}
 const file = option('--json')
-if (Object.keys(results).length + problems.length === 0) problems.push(`no key begins with ${only}`)
+if (Object.keys(results).length + problems.length === 0) problems.push(`no key begins with ${only.join(' or ')}`)
 if (file) writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`)
 for (const problem of problems) console.error(`BENCH: ${problem}`)
 process.exit(problems.length > 0 ? 1 : 0)

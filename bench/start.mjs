@@ -2,7 +2,7 @@
 // takes for nothing (`node -e 0`, in turns with it), and how much memory it
 // takes: at rest, after a minute of traffic, and with every medium switched on.
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +17,9 @@ const MEMORY_MB = { default: 110, traffic: 110, every_medium: 170 }
 /** by then it gave back what the start took */
 const REST_MS = 15_000
 /** packets of six readings, a second of the minute */
+const IDLE_MS = 60_000
+/** of the times in /proc/PID/stat */
+const TICK_MS = 10
 const TRAFFIC = { nodes: 50, rate: 200, seconds: 60 }
 
 function freeTcpPort() {
@@ -99,6 +102,37 @@ async function inTurns(put, mark) {
   mark('start/health_times', Math.round((ours / least) * 100) / 100, `≤ ${START_TIMES}`)
 }
 
+const number = (text, key) => Number(new RegExp(`^${key}:\\s+(\\d+)`, 'm').exec(text)[1])
+
+/** CPU ms a process has used, and how often its threads went to sleep. */
+export function usage(pid) {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  let wakes = 0
+  for (const id of readdirSync(`/proc/${pid}/task`))
+    wakes += number(readFileSync(`/proc/${pid}/task/${id}/status`, 'utf8'), 'voluntary_ctxt_switches')
+  return { at: performance.now(), cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS, wakes }
+}
+
+/** The gateway with its seven default sources, at rest. */
+async function idle({ put, mark }) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-idle-'))
+  const gateway = await start(dir)
+  try {
+    await pause(REST_MS)
+    const before = usage(gateway.child.pid)
+    await pause(IDLE_MS)
+    const after = usage(gateway.child.pid)
+    const ms = after.at - before.at
+    mark('idle/cpu_percent', Math.round(((after.cpuMs - before.cpuMs) / ms) * 10_000) / 100, '≤ 0.3')
+    mark('idle/rss_mb', rssMb(gateway.child), '≤ 70')
+    put('idle/wakeups_per_s', Math.round(((after.wakes - before.wakes) / ms) * 10_000) / 10)
+  } finally {
+    await gateway.stop()
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
 async function memory(key, config, gate, traffic) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-memory-'))
   const gateway = await start(dir, config)
@@ -129,6 +163,7 @@ const EVERY_MEDIUM = {
 /** `put(key, value)` takes every figure, `gate` those that must not be over a budget, `mark` those that are hoped to be. */
 export async function benchStart({ put, gate, mark, wanted }) {
   if (wanted('start/')) await inTurns(put, mark)
+  if (wanted('idle/')) await idle({ put, mark })
   if (wanted('memory/default')) await memory('default', {}, gate)
   if (wanted('memory/traffic')) await memory('traffic', {}, gate, TRAFFIC)
   if (wanted('memory/every_medium')) await memory('every_medium', EVERY_MEDIUM, gate)

@@ -7,7 +7,7 @@ const PARTS = [
     'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
     /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer)\//,
   ],
-  ['Bytes and heap of a packet', /^(bytes_per_|peer_bytes|heap_bytes)/],
+  ['Bytes and heap of a packet', /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes)/],
   ['ID allocator, 100 000 ids in use', /^allocator\//],
   ['UDP out, packets of 40 bytes on the loopback', /^udp\/out\//],
   ['UDP in, decoded and logged by a gateway: the highest paced rate without loss', /^udp\/in\//],
@@ -19,13 +19,18 @@ const PARTS = [
   ['CAN frames on a virtual bus, in the rig', /^can\//],
   [
     'From a register read to the upstream: 40 Modbus registers at 1 s, defaults, and what it costs',
-    /^(latency|flash_bytes_per_reading|wakeups_per_s)\//,
+    /^(latency|flash_bytes_per_reading|wakeups_per_s|gateway|bytes_per_reading\/mqtt)\//,
   ],
-  ['A gateway with nothing configured: its start beside `node -e 0`, and its memory', /^(start|memory)\//],
+  [
+    'A gateway with nothing configured: its start beside `node -e 0`, its memory and what it takes at rest',
+    /^(start|memory|idle)\//,
+  ],
 ]
 
 /** The unit of a figure by its key. */
 function unit(key) {
+  if (/_percent$/.test(key)) return '%'
+  if (/_ms_per_reading\//.test(key)) return 'ms'
   if (/_ms($|\/)/.test(key)) return 'ms'
   if (/rss_mb$/.test(key)) return 'MB'
   if (/seconds$/.test(key)) return 's'

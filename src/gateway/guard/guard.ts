@@ -68,6 +68,7 @@ export class Guard {
   readonly #cancels = new Map<string, () => void>()
   #safeMode: string | undefined
   #line = ''
+  #started = false
   #limit = 0
   #left = (): void => undefined
   /** settles when safe mode is left */
@@ -109,20 +110,24 @@ export class Guard {
   settings(): void {
     const { watchdog, guard } = this.#parts.config.config.gateway
     this.#limit = memoryLimit(guard.memory_mb)
-    if (this.#cancels.has('status')) this.#parts.freeze?.limit(watchdog.enabled ? watchdog.stall_s * 1000 : 0)
+    if (this.#started) this.#parts.freeze?.limit(watchdog.enabled ? watchdog.stall_s * 1000 : 0)
   }
 
   /** The log is open and the first links were tried (R24). */
   started(): void {
     this.#progress.start()
     this.#resources.start()
-    this.#line = this.#parts.line()
-    this.#notifier.send({ READY: 1, STATUS: this.#line })
-    this.#every('status', STATUS_MS, () => {
-      const line = this.#parts.line()
-      if (line !== this.#line) this.#notifier.send({ STATUS: line })
-      this.#line = line
-    })
+    this.#started = true
+    // the line takes a whole status: it is made for systemd alone
+    if (this.#notifier.active) {
+      this.#line = this.#parts.line()
+      this.#notifier.send({ READY: 1, STATUS: this.#line })
+      this.#every('status', STATUS_MS, () => {
+        const line = this.#parts.line()
+        if (line !== this.#line) this.#notifier.send({ STATUS: line })
+        this.#line = line
+      })
+    }
     if (this.#parts.proven) this.#every('proof', STATUS_MS, () => this.#prove())
     const { watchdogMs } = this.#notifier
     if (watchdogMs > 0) this.#every('watchdog', watchdogMs / 2, () => this.#feed())
@@ -133,7 +138,7 @@ export class Guard {
 
   /** Tells systemd of a reload that goes on and of its end; before READY there is nothing to tell. */
   async reloading<T>(run: () => Promise<T>): Promise<T> {
-    if (!this.#cancels.has('status')) return run()
+    if (!this.#started || !this.#notifier.active) return run()
     const usec = process.hrtime.bigint() / 1000n
     this.#notifier.send({ RELOADING: 1, MONOTONIC_USEC: String(usec), STATUS: 'reading the configuration again' })
     try {
@@ -146,6 +151,7 @@ export class Guard {
 
   /** The stop begins and may take `ms`. */
   stopping(ms: number): void {
+    this.#started = false
     for (const cancel of this.#cancels.values()) cancel()
     this.#cancels.clear()
     this.#progress.stop()
@@ -195,7 +201,8 @@ export class Guard {
   #every(name: string, ms: number, run: () => void): void {
     this.#after(name, ms, () => {
       run()
-      this.#every(name, ms, run)
+      // what ended itself, or was ended by a stop, does not begin again
+      if (this.#cancels.has(name)) this.#every(name, ms, run)
     })
   }
 }

@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import type { ConfigStore } from '../../../src/config'
 import { runSteps } from '../../../src/gateway/guard/bounded-stop'
 import { Crashes } from '../../../src/gateway/guard/crashes'
+import { Guard } from '../../../src/gateway/guard/guard'
 import { Progress } from '../../../src/gateway/guard/progress-token'
 import { memoryLimit, Resources, type Sample } from '../../../src/gateway/guard/resources'
-import { makeNotifier, watchdogMs } from '../../../src/gateway/guard/sdnotify'
+import { makeNotifier, type Notifier, watchdogMs } from '../../../src/gateway/guard/sdnotify'
 import { OsError } from '../../../src/lib/errors'
 import { createLogger, silentLogger } from '../../../src/lib/logger'
 import { ManualClock, ManualTimers } from '../../lib/manual'
@@ -239,4 +241,62 @@ test('the memory limit is what is configured, else of the control group, else of
   assert.equal(memoryLimit(0, undefined, 1000 * MB), 400 * MB)
   assert.equal(memoryLimit(0, undefined, 256 * MB), 192 * MB)
   assert.equal(memoryLimit(0, undefined, 24_576 * MB), 1024 * MB)
+})
+
+function guard(notifier?: Notifier, works = () => false) {
+  const clock = new ManualClock()
+  const timers = new ManualTimers(clock)
+  const counts = { lines: 0, works: 0, proven: 0 }
+  const gateway = {
+    watchdog: { enabled: false, stall_s: 30 },
+    guard: { enabled: false, memory_mb: 0, lag_ms: 0 },
+    safe_mode: { healthy_s: 600 },
+  }
+  const made = new Guard({
+    ...{ clock, timers, logger: silentLogger, notifier, config: { config: { gateway } } as unknown as ConfigStore },
+    pass: async () => undefined,
+    line: () => `line ${++counts.lines}`,
+    works: () => {
+      counts.works++
+      return works()
+    },
+    level: () => undefined,
+    proven: () => counts.proven++,
+  })
+  return { made, timers, counts }
+}
+
+test('the line for systemd is made for systemd alone, since it takes a whole status', async () => {
+  const alone = guard()
+  alone.made.started()
+  await alone.timers.advance(60_000)
+  assert.equal(await alone.made.reloading(async () => 5), 5)
+  assert.equal(alone.counts.lines, 0)
+  alone.made.stopping(0)
+  const sent: unknown[] = []
+  const listened = guard({ active: true, watchdogMs: 0, send: notice => sent.push(notice.STATUS) })
+  listened.made.started()
+  await listened.timers.advance(20_000)
+  await listened.made.reloading(async () => undefined)
+  listened.made.stopping(0)
+  await listened.timers.advance(60_000)
+  assert.deepEqual(sent, [
+    'line 1',
+    'line 2',
+    'line 3',
+    'reading the configuration again',
+    'line 4',
+    'stopping: draining and committing',
+  ])
+})
+
+test('a gateway that was seen to work is not looked at again', async () => {
+  let works = false
+  const { made, timers, counts } = guard(undefined, () => works)
+  made.started()
+  await timers.advance(20_000)
+  works = true
+  await timers.advance(60_000)
+  made.stopping(0)
+  assert.deepEqual(counts, { lines: 0, works: 3, proven: 1 })
 })

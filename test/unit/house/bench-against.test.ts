@@ -1,0 +1,49 @@
+// `npm run bench -- --against FILE`: rates may be anything, what is counted may not grow.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { pathToFileURL } from 'node:url'
+
+type Figures = Record<string, number>
+interface Compared {
+  readonly lines: readonly string[]
+  readonly problems: readonly string[]
+}
+
+test('an earlier run: ratios of what both have, and a problem for each count that grew', async () => {
+  const { against } = (await import(pathToFileURL('bench/against.mjs').href)) as {
+    against(before: Figures, now: Figures): Compared
+  }
+  const before = {
+    'encode/diff/1/pycore': 4_000_000,
+    'heap_bytes_per_packet/encode/diff/1/pycore': 200,
+    'bytes_per_packet/diff/1': 22,
+    'wakeups_per_s/idle': 9,
+    'only/before': 1,
+  }
+  const slower = { ...before, 'encode/diff/1/pycore': 1_000_000, 'only/now': 7 }
+  const same = against(before, slower)
+  assert.deepEqual(same.problems, [])
+  assert.equal(same.lines.length, 5)
+  assert.match(same.lines[0]!, /^ {2}encode\/diff\/1\/pycore +0\.25 ×$/)
+  const grown: Figures = {}
+  for (const [key, by] of [
+    ['heap_bytes_per_packet/encode/diff/1/pycore', 11],
+    ['bytes_per_packet/diff/1', 0.2],
+    ['wakeups_per_s/idle', 2],
+  ] as const) {
+    assert.deepEqual(against(before, { ...before, [key]: before[key] + 0.4 * by }).problems, [], key)
+    grown[key] = before[key] + by
+  }
+  const { problems } = against(before, { ...before, ...grown })
+  assert.equal(problems.length, 3)
+  assert.equal(problems[0], 'heap_bytes_per_packet/encode/diff/1/pycore: 211, and it was 200')
+})
+
+test('a figure that was nothing counts from there', async () => {
+  const { against } = (await import(pathToFileURL('bench/against.mjs').href)) as {
+    against(before: Figures, now: Figures): Compared
+  }
+  const key = 'heap_bytes_per_packet/uplink/diff/1/pycore'
+  assert.deepEqual(against({ [key]: 0 }, { [key]: 0 }), { lines: [`  ${key.padEnd(46)}     1.00 ×`], problems: [] })
+  assert.deepEqual(against({ [key]: 0 }, { [key]: 9 }).problems, [`${key}: 9, and it was 0`])
+})
