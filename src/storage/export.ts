@@ -6,6 +6,7 @@
 // the records. A packet that lies in two places shows when the uuids are sorted: then all is written again without its later
 // rows. A file that cannot be written is what OutFile throws.
 import { join } from 'node:path'
+import { type CsvCell, csvLine } from '../lib/csv'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { type LogFiles, type LogRecord, packetUuid, uuidText } from '../log'
@@ -83,8 +84,8 @@ export function writeCsv(
     const packets = new AllPackets(source)
     const rows = { os_packets: 0, os_sensors: 0 }
     let bytes = 0
-    const line = (cells: readonly (string | number | null)[]): void => {
-      const text = Buffer.from(`${cells.map(csvCell).join(',')}\r\n`)
+    const line = (cells: readonly CsvCell[]): void => {
+      const text = Buffer.from(csvLine(cells))
       for (let at = 0; at < text.length; at += BLOCK) out.write(text.subarray(at, at + BLOCK))
       bytes += text.length
     }
@@ -120,14 +121,6 @@ const CSV_HEAD =
   'time,t_raw_ms,device_id,device_status,sensor_index,sensor_id,sensor_status,value,unit,packet_uuid,created_at'.split(
     ',',
   )
-
-/** Quoted where RFC 4180 wants it; a text that a spreadsheet would run as a formula begins with an apostrophe. */
-function csvCell(cell: string | number | null): string {
-  if (cell === null) return ''
-  if (typeof cell === 'number') return String(cell)
-  const text = /^[=+@\t\r-]/.test(cell) ? `'${cell}` : cell
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-}
 
 /** Writes `path`, which is replaced. `tell`: packets so far, and about how many there are. */
 export function writeExport(

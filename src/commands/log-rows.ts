@@ -1,0 +1,51 @@
+// What `log export` makes of the records: those of a device and a time, as JSON lines or as CSV with fixed columns. Rows are looked at one
+// by one, at the pace of who takes them. Errors: USAGE for a time that is none.
+import { csvLine } from '../lib/csv'
+import { OsError } from '../lib/errors'
+
+type Row = Readonly<Record<string, unknown>>
+
+/** Columns never change their order; new ones come at the end. One line a sensor; a record without sensors has one line too. */
+export const LOG_COLUMNS = [
+  ...['seq', 'boot', 't_raw_ms', 'device_id', 'device_status', 'source_aid', 'medium', 'sensor_index', 'sensor_id'],
+  ...['sensor_status', 'value', 'unit', 'time_quality', 'logged_ms'],
+]
+
+/** UNIX seconds or a date as ISO 8601 has it → UNIX ms. Throws USAGE. */
+export function timeOf(name: string, text: string): number {
+  const time = /^\d+(\.\d+)?$/.test(text) ? 1000 * Number(text) : Date.parse(text)
+  if (Number.isNaN(time))
+    throw new OsError('USAGE', `--${name}: ${JSON.stringify(text)} is no time`, {
+      hint: 'UNIX seconds, or a date as 2026-01-31 or 2026-01-31T12:00:00Z',
+    })
+  return time
+}
+
+/** The records of `device` (absent: all) with a time (t_raw) from `since` up to and with `until`, UNIX ms. */
+export async function* selected(
+  rows: AsyncIterable<Row>,
+  { since, until, device }: { since?: number; until?: number; device?: string },
+): AsyncGenerator<Row> {
+  for await (const row of rows) {
+    const time = Number(row['t_raw'])
+    if (device !== undefined && row['id'] !== device) continue
+    if ((since === undefined || time >= since) && (until === undefined || time <= until)) yield row
+  }
+}
+
+const cell = (value: unknown): string | number | null =>
+  typeof value === 'number' || typeof value === 'string' ? value : null
+
+/** The lines of the CSV without their ends, the head first. */
+export async function* csvRows(rows: AsyncIterable<Row>): AsyncGenerator<string> {
+  yield csvLine(LOG_COLUMNS).trimEnd()
+  for await (const row of rows) {
+    const { seq, boot, t_raw, id, s, source_aid, medium, time_quality, logged_ms } = row
+    const record = [seq, boot, t_raw, id, s, source_aid, medium].map(cell)
+    for (let n = 1; n === 1 || `s${n}_id` in row; n++) {
+      const has = `s${n}_id` in row
+      const sensor = ['id', 's', 'v', 'u'].map(part => cell(row[`s${n}_${part}`]))
+      yield csvLine([...record, has ? n : null, ...sensor, cell(time_quality), cell(logged_ms)]).trimEnd()
+    }
+  }
+}
