@@ -12,7 +12,7 @@ import { dirname, join, normalize, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { faultsIn, withSwitches } from './lib/faults.mjs'
-import { needsOf, quicNode } from './needs.mjs'
+import { lacking, needsOf, quicNode } from './needs.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const copy = join(root, '.build/mutants')
@@ -152,8 +152,10 @@ function reachOf(test) {
 
 /** Without the tests that count bytes of memory: the switches take some. */
 const unitTests = walk('test/unit', /\.test\.ts$/).filter(test => !/(heap|memory)\.test\.ts$/.test(test))
-/** For files that no unit test reaches: with real servers. */
-const netTests = walk('test/net', /(?<!\.long)\.test\.ts$/)
+/** With real servers; those of a file's own room run, last, where this machine has what they need. */
+const netTests = walk('test/net', /(?<!\.long)\.test\.ts$/).filter(
+  test => lacking(needsOf(relative('test', test))).length === 0,
+)
 
 /**
  * Test files for a source file with their rank, 0 first: the one with its name, direct importers (those of the room before others),
@@ -172,10 +174,11 @@ function testsFor(file) {
     if (test.startsWith(home)) return direct ? 1 : test.startsWith(near) ? 3 : 4
     return direct ? 2 : undefined
   }
-  const reaching = unitTests.map(test => ({ test, rank: rank(test) })).filter(t => t.rank !== undefined)
-  return reaching.length > 0
-    ? reaching
-    : netTests.filter(test => reachOf(test).has(file)).map(test => ({ test, rank: 5 }))
+  const withServers = netTests.filter(test => test.startsWith(`test/net/${parts[1]}/`) && reachOf(test).has(file))
+  return [
+    ...unitTests.map(test => ({ test, rank: rank(test) })).filter(t => t.rank !== undefined),
+    ...withServers.map(test => ({ test, rank: 5 })),
+  ]
 }
 
 // --- running ---------------------------------------------------------------------------------------------------------
