@@ -8,9 +8,9 @@ import { simulate, variants } from '../lib/simulated'
 const SEEDS = 30
 
 test('faults built into the gateway are noticed', async t => {
-  for (const { id, what } of await variants())
+  for (const { id, what, media } of await variants())
     await t.test(`${what} (${id})`, async () => {
-      const results = await simulate(SEEDS, { hours: 0.2, mode: 'strict' }, id)
+      const results = await simulate(SEEDS, { hours: 0.2, mode: 'strict', media }, id)
       assert.ok(results.at(-1)!.failure, `${SEEDS} seeds without a failure`)
     })
 })

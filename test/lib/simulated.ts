@@ -16,6 +16,7 @@ interface Build {
 interface Variant {
   readonly id: string
   readonly what: string
+  readonly media: NonNullable<RunOptions['media']>
   readonly patches: readonly unknown[]
 }
 

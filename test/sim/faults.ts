@@ -185,6 +185,20 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
     case 'clock':
       machine.wrongBy += dice.pick([-1, 1]) * dice.scale(100, 7_200_000)
       return
+    case 'rot': {
+      const sealed = disk
+        .list('/data/log')
+        .filter(name => name.endsWith('.seg'))
+        .sort()
+        .slice(0, -2)
+      if (sealed.length === 0) return
+      const k = dice.below(sealed.length)
+      const base = (name: string | undefined): number =>
+        name === undefined ? Number.POSITIVE_INFINITY : Number(name.slice(0, -4))
+      machine.rotted.push([base(sealed[k]), base(sealed[k + 1])])
+      disk.rot(`/data/log/${sealed[k]}`, dice)
+      return
+    }
     case 'stop':
       machine.stop()
       return

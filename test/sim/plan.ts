@@ -27,7 +27,8 @@ export const FAULTS = [
   'broker-drop', // connections end
   'broker-mute', // it acknowledges nothing for a while
 ] as const
-export type FaultKind = (typeof FAULTS)[number]
+/** `rot`: bits of a sealed segment change. Drawn beside the others. */
+export type FaultKind = (typeof FAULTS)[number] | 'rot'
 
 export interface Fault {
   readonly kind: FaultKind
@@ -124,6 +125,12 @@ export function planOf(
       power: drawn.chance(0.4),
     })
   }
+  const rot = drawn.fork('rot')
+  if (rot.chance(0.2))
+    for (let left = 1 + rot.below(3); left > 0; left--) {
+      const [machine, at, kind] = [rot.below(gateways + 1), rot.between(0.1, 1) * end, 'rot'] as const
+      faults.push({ kind, at, machine, ms: 0, seed: rot.below(2 ** 31), power: false })
+    }
   // a segment is several blocks of the medium, as any that can be configured
   const tuning: Tuning = {
     ...(drawn.chance(0.7) && { segmentBytes: drawn.pick([8192, 8192, 16_384, 32_768]), leastSegment: 8192 }),

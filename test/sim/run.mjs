@@ -193,6 +193,7 @@ function work() {
         seed = undefined
         const { counts } = result
         total.seeds++
+        if (total.seeds % 100 === 0 && total.seeds < seeds) console.log(`${total.seeds} seeds ran`)
         total.slowest = Math.max(total.slowest, result.settled)
         for (const key of ['ms', 'events', 'packets', 'starts', 'faults']) total[key] += result[key]
         for (const key of ['readings', 'arrived', 'dropped']) total[key] += counts[key]

@@ -41,6 +41,10 @@ const T_ZERO = 273.15
 /** kelvin: of another reading it differs by more than the wire rounds */
 const kelvin = (n: number): number => 280 + ((n * 37) % 1000) / 10
 
+/** Bits of its segment changed: it may be gone, if that is named. */
+const rotted = (machine: Machine, seq: number): boolean =>
+  machine.rotted.some(([from, end]) => from <= seq && seq < end)
+
 export class Truth {
   readonly devices = new Map<string, Device>()
   /** counters for the summary of a run */
@@ -114,7 +118,7 @@ export class Truth {
     this.#right(machine, device, fact, n)
     const list = machine.isUpstream ? device.upstream : device.logged
     const before = list.get(n)
-    if (before && before.seq >= gateway.log.firstSeq)
+    if (before && before.seq >= gateway.log.firstSeq && !rotted(machine, before.seq))
       this.#broken(`${machine.name} has reading ${n} of ${fact.id} twice: seq ${before.seq} and ${seq}`)
     const logged = { seq, tRaw: fact.tRaw }
     list.set(n, logged)
@@ -258,6 +262,7 @@ export class Truth {
     }
     const reasons = log.losses.filter(({ from, to }) => from <= seq && seq <= to).map(({ reason }) => reason)
     if (reasons.includes('dropped')) return
+    if (reasons.includes('damaged') && rotted(machine, seq)) return
     this.#broken(
       `${machine.name}: the committed reading ${n} of ${name} (seq ${seq}) is gone after start ${machine.starts}` +
         `${reasons.length > 0 ? `, named as ${reasons.join()}` : ', and named nowhere'}`,
@@ -308,7 +313,9 @@ export class Truth {
       for (const n of device.committed) {
         if (device.upCommitted.has(n)) continue
         const { seq } = device.logged.get(n) ?? { seq: 0 }
-        if (this.#named(gateway, seq)) device.dropped.add(n)
+        const drops = log.losses.filter(({ reason }) => reason === 'dropped')
+        // the ledger keeps the newest 64 ranges of a reason
+        if (this.#named(gateway, seq) || (drops.length >= 64 && seq < drops[0]!.from)) device.dropped.add(n)
         else reasons.push(`${machine.name}: reading ${n} (seq ${seq}) is not upstream`)
         if (reasons.length > 5) return reasons
       }

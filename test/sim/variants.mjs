@@ -5,7 +5,10 @@ const UPLINK = 'src/gateway/uplink'
 const DELIVERY = 'src/protocol/delivery'
 const RECEIVE = 'src/gateway/receive/receive.ts'
 
-const variant = (id, what, ...patches) => ({ id, what, patches })
+const BROKER_FAULTS = ['acknowledged-to-broker-early', 'broker-refusal-ignored']
+
+/** `media`: the uplinks of the run that has to notice it */
+const variant = (id, what, ...patches) => ({ id, what, patches, media: [BROKER_FAULTS.includes(id) ? 'MQTT' : 'UDP'] })
 
 export const VARIANTS = [
   variant('sync-left-out', 'the active segment is never synced', [
@@ -168,6 +171,31 @@ export const VARIANTS = [
     "this.#to(this.#downState(failure, absent ? 'absent' : 'down'))\n      this.#retry()",
     "this.#to(this.#downState(failure, absent ? 'absent' : 'down'))",
   ]),
+  variant('checksum-ignored', 'a record counts though its checksum is wrong', [
+    `${LOG}/decode.ts`,
+    'return crc32c(b, at, at + length - 4) === b.readUInt32LE(at + length - 4) ? length : 0',
+    'return length',
+  ]),
+  variant('damage-not-named', 'records that damage took are not in the ledger', [
+    `${LOG}/repair.ts`,
+    "piece.to >= piece.from ? this.#o.ledger.add(piece.torn ? 'torn' : 'damaged', piece.from, piece.to) : [],",
+    '[],',
+  ]),
+  variant('room-is-damage', 'a segment that made room, dropped just before a kill, counts as damage', [
+    `${LOG}/recovery.ts`,
+    'maxBytes - 3 * segmentBytes',
+    'Number.POSITIVE_INFINITY',
+  ]),
+  variant('acknowledged-to-broker-early', 'a packet is acknowledged to the broker when it comes', [
+    'src/media/mqtt/acks.ts',
+    'const held: Held = { settled: false, answer: null }',
+    'const held: Held = { settled: true, answer: null }',
+  ]),
+  variant('broker-refusal-ignored', 'a packet whose connection to the broker broke counts as sent', [
+    'src/media/mqtt/connection.ts',
+    'for (const settle of pending) settle(this.#why)',
+    'for (const settle of pending) settle(null)',
+  ]),
   variant(
     'full-refuses-cursor',
     'a log that refuses and is full to its last block cannot take the cursor that makes room',
@@ -175,9 +203,8 @@ export const VARIANTS = [
   ),
 ]
 
-/** Not noticed yet within ten seeds: the faults and settings that show them are too rare. */
+/** Not noticed yet within ten seeds, or a few more: the faults and settings that show them are too rare. */
 export const UNNOTICED = [
-  'failed-sync-believed',
   'failed-write-forgotten',
   'no-retry-of-commit',
   'repeated-acknowledged-early',
@@ -185,4 +212,5 @@ export const UNNOTICED = [
   'base-of-newest',
   'ack-is-ordinal',
   'full-refuses-cursor',
+  'room-is-damage',
 ]

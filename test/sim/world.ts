@@ -36,6 +36,8 @@ export class Machine {
   awayUntil = 0
   /** set while a start dies in one of its calls: the number of it */
   dieInStart = 0
+  /** seqs whose segment has rotted: from, and the first one behind */
+  readonly rotted: [number, number][] = []
   /** one action after the next event of that name */
   readonly armed = new Map<string, () => void>()
   readonly dice: Dice
