@@ -160,7 +160,7 @@ async function nodeOf({ config, logger, undo }: Opened, gateway: Gateway, links:
   const node = new Node(null, {
     config,
     logger,
-    idAllocator: gateway.ids?.allocator ?? null,
+    idAllocator: gateway.ids && 'allocator' in gateway.ids ? gateway.ids.allocator : null,
     secureStorePath: null,
     dbManager: gateway.database && new DatabaseManager(config, { database: gateway.database }),
     serviceManager: managerOf(config, logger, displayAccess()),

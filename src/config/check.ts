@@ -104,9 +104,20 @@ function openPage(config: Config, document: Document | undefined): Fault[] {
   return [{ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }]
 }
 
+/** Ids are shared in the database that takes the packets. */
+function sharedIds({ security_settings, storage }: Config, document: Document | undefined): Fault[] {
+  const { enabled, dialect } = storage.sql
+  if (security_settings.id_lease.store === 'file' || (enabled && dialect === 'postgresql')) return []
+  const path = ['security_settings', 'id_lease', 'store']
+  const what = '"file" unless storage.sql.enabled is true and storage.sql.dialect is "postgresql"'
+  const line = document?.placeOf(path)?.line
+  const text = `${pointAt(document, path)} must be ${what}`
+  return [{ key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }]
+}
+
 /** What a schema of single keys cannot say: names of links are theirs alone. */
 function clashes(config: Config, document: Document | undefined): Fault[] {
-  const faults = openPage(config, document)
+  const faults = [...openPage(config, document), ...sharedIds(config, document)]
   const seen = new Map<string, string>()
   const lists = {
     sources: config.gateway.sources ?? [],

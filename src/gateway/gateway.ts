@@ -39,7 +39,7 @@ import type { GuardLevel } from './guard/resources'
 import { statusLine } from './guard/status-line'
 import { worksSince } from './guard/works'
 import { Identity } from './identity'
-import { GatewayIds } from './ids'
+import { type DeviceIds, idsFor } from './ids'
 import { Intake, type SubmitOptions, type Submitted } from './intake/intake'
 import { Sources } from './intake/sources'
 import { LatestBoard, type LatestReading } from './latest'
@@ -75,7 +75,7 @@ export class Gateway {
   readonly database: Database | null
   readonly protocol: HandshakeManager
   /** null: hands out no ids */
-  readonly ids: GatewayIds | null
+  readonly ids: DeviceIds | null
   readonly latest = new LatestBoard(() => latestTime(this.time, this.config))
   readonly events: GatewayEvents
   readonly uplinks: Uplinks
@@ -129,7 +129,6 @@ export class Gateway {
     this.deviceRole = config.config.Node_Setting.device_role
     this.log = log
     this.identity = new Identity(config, logger, files, options.unkept?.add)
-    const security = config.config.security_settings
     this.#keeper = keeper
     this.time = keeper.time
     keeper.begin(log, () => this.uplinks.pump())
@@ -138,17 +137,12 @@ export class Gateway {
     this.#pickers = engine.pickers
     const dataDir = config.dataDir
     this.#restored = new Restored(dataDir, files, logger)
-    const { receivers } = config.config.gateway
-    this.ids =
-      options.role === 'serve' || (receivers.length > 0 && security.id_pool.size > 0)
-        ? new GatewayIds({
-            config,
-            files,
-            logger: logger.child('ids'),
-            source: options.role === 'serve' ? 'range' : 'pool',
-            ...{ now: () => Math.floor(this.time.now() / 1000), mono: () => clock.mono(), restored: this.#restored.is },
-          })
-        : null
+    this.ids = idsFor(options.role, {
+      ...{ config, files, clock, restored: this.#restored.is },
+      logger: logger.child('ids'),
+      now: () => Math.floor(this.time.now() / 1000),
+      database: () => this.database,
+    })
     this.#sessions = receivingSessions({ config, time: this.time, logger, files })
     this.#receiver = new Receiver({
       units,

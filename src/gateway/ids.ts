@@ -8,6 +8,7 @@
 // of another upstream, so there `use_within_days` must be shorter than that.
 import { join } from 'node:path'
 import type { ConfigStore } from '../config/config-store'
+import type { Clock } from '../lib/clock'
 import { counted } from '../lib/counted'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
@@ -16,6 +17,8 @@ import { IdAllocator } from '../protocol/ids/allocator'
 import { FileIdStore } from '../protocol/ids/id-store'
 import { LeaseMetricsFile } from '../protocol/ids/metricsfile'
 import { IdQuotas } from '../protocol/ids/quota'
+import type { Database } from '../storage'
+import { SharedIds } from './shared-ids'
 import type { IdsReport } from './status'
 
 /** What is requested of an upstream: `wanted` ids, which are taken by `granted`; that settles when they are on flash. */
@@ -24,16 +27,33 @@ export interface PoolWish {
   granted(ids: readonly number[]): Promise<void>
 }
 
+/** What hands out ids: a range or a pool in files, or the database. */
+export type DeviceIds = GatewayIds | SharedIds
+
 interface GatewayIdsOptions {
   config: ConfigStore
   files: Files
   logger: Logger
   source: 'range' | 'pool'
-  /** UNIX seconds, and milliseconds that never jump */
+  clock: Clock
+  /** UNIX seconds */
   now: () => number
-  mono: () => number
   /** the files are those of a backup */
   restored?: boolean
+}
+
+/** What hands out ids in that role; null: nothing does. */
+export function idsFor(
+  role: 'run' | 'serve',
+  parts: Omit<GatewayIdsOptions, 'source'> & { database: () => Database | null },
+): DeviceIds | null {
+  const { security_settings: security, gateway } = parts.config.config
+  if (role === 'serve')
+    return security.id_lease.store === 'postgresql'
+      ? new SharedIds(parts)
+      : new GatewayIds({ ...parts, source: 'range' })
+  const pool = gateway.receivers.length > 0 && security.id_pool.size > 0
+  return pool ? new GatewayIds({ ...parts, source: 'pool' }) : null
 }
 
 export class GatewayIds implements PoolWish {
@@ -46,7 +66,8 @@ export class GatewayIds implements PoolWish {
   readonly #logger: Logger
   #problem: string | null = null
 
-  constructor({ config, files, logger, source, now, mono, restored }: GatewayIdsOptions) {
+  constructor({ config, files, logger, source, clock, now, restored }: GatewayIdsOptions) {
+    const mono = () => clock.mono()
     const { id_lease, id_max_bytes: maxBytes, id_pool } = config.config.security_settings
     const file = source === 'range' ? 'id_allocation.json' : 'id_pool.json'
     const metrics = new LeaseMetricsFile(

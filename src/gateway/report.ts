@@ -7,7 +7,7 @@ import type { Database, DatabaseStatus } from '../storage'
 import type { GatewayEvents } from './events'
 import type { Guard } from './guard/guard'
 import type { Identity } from './identity'
-import type { GatewayIds } from './ids'
+import type { DeviceIds } from './ids'
 import type { Intake } from './intake/intake'
 import type { Sources } from './intake/sources'
 import type { LatestBoard, LatestReading } from './latest'
@@ -35,7 +35,7 @@ interface StatusParts {
   readonly events: GatewayEvents
   readonly guard: Guard
   readonly identity: Identity
-  readonly ids: GatewayIds | null
+  readonly ids: DeviceIds | null
   readonly intake: Intake
   readonly latest: LatestBoard
   readonly log: FlashLog

@@ -10,7 +10,7 @@ import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import type { FlashLog } from '../log'
-import type { GatewayIds } from './ids'
+import type { DeviceIds } from './ids'
 import { skipRestoredTids } from './uplink/tids'
 
 /** at 100,000 records a second four months; there is room for 8,000 restores */
@@ -33,7 +33,7 @@ export class Restored {
   }
 
   /** Skips the TIDs, starts the ids, and removes the mark. Never rejects. */
-  async begin(log: FlashLog, ids: GatewayIds | null): Promise<void> {
+  async begin(log: FlashLog, ids: DeviceIds | null): Promise<void> {
     if (this.is) skipRestoredTids(log)
     await Promise.all([ids?.start(), this.is && log.flush()])
     if (!this.is || log.failure || ids?.sound === false) return

@@ -66,9 +66,9 @@ export interface ForwardingReport {
   aside?: number
 }
 
-/** The ids this gateway hands out: of a range of its own, or of a pool its upstream gave it. */
+/** The ids this gateway hands out: of a range of its own, of a pool its upstream gave it, or of a database that receivers share. */
 export interface IdsReport extends Partial<QuotaReport> {
-  source: 'range' | 'pool'
+  source: 'range' | 'pool' | 'postgresql'
   allocated?: number
   /** free again; of a pool: ids left */
   released?: number

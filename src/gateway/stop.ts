@@ -10,7 +10,7 @@ import type { Database } from '../storage'
 import { runSteps } from './guard/bounded-stop'
 import type { Guard } from './guard/guard'
 import type { Reloader } from './guard/reload'
-import type { GatewayIds } from './ids'
+import type { DeviceIds } from './ids'
 import type { LocalUpstream } from './local-upstream'
 import type { TimeKeeper } from './time/gateway-time'
 import type { Uplinks } from './uplink/uplinks'
@@ -26,7 +26,7 @@ interface StopParts {
   readonly supervisor: Supervisor
   readonly uplinks: Uplinks
   readonly loopback: LocalUpstream
-  readonly ids: GatewayIds | null
+  readonly ids: DeviceIds | null
   readonly database: Database | null
   readonly receiver: Receiver
   readonly sessions: SecureSessions

@@ -12,8 +12,9 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError, orElse } from '../lib/errors'
 import { type Logger, silentLogger } from '../lib/logger'
 import type { DatabaseOptions, DatabaseStatus } from './database-options'
-import type { Question } from './messages'
+import type { IdQuestion, Question } from './messages'
 import { serverProgram } from './program'
+import type { IdAnswer, IdWork } from './server/ids'
 import { PORTS, type ServerSetup, serverSetup } from './server/setup'
 import type {
   DeviceList,
@@ -212,7 +213,13 @@ export class Database {
     return this.#ask({ name: 'history', query }) as Promise<HistoryList>
   }
 
-  async #ask(question: Question, again = false): Promise<unknown> {
+  /** Ids of the allocator that receivers share. Throws DB_NOT_CONFIGURED for another dialect than postgresql, and as a query. */
+  async allocateIds(work: IdWork): Promise<IdAnswer> {
+    if (this.dialect !== 'postgresql') throw new OsError('DB_NOT_CONFIGURED', 'ids are shared in PostgreSQL only')
+    return this.#ask({ name: 'ids', work }) as Promise<IdAnswer>
+  }
+
+  async #ask(question: Question | IdQuestion, again = false): Promise<unknown> {
     if (this.#state === 'resting') this.#start()
     if (this.#state === 'starting') await this.#started()
     if (this.#state === 'up') {

@@ -2,6 +2,7 @@
 export { Database } from './database'
 export type { DatabaseOptions, DatabaseStatus, SqlConfig } from './database-options'
 export { DatabaseManager, type DatabaseManagerOptions } from './manager'
+export type { IdAnswer, IdRequest, IdWork } from './server/ids'
 export type {
   DeviceList,
   DeviceSummary,

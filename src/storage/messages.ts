@@ -2,6 +2,7 @@
 // and hashing happen in the worker; their buffers are transferred, not copied.
 import type { ErrorCode } from '../lib/errors'
 import type { ExportResult } from './export'
+import type { IdWork } from './server/ids'
 import type { HistoryQuery, PacketQuery, SensorQuery } from './shapes'
 import type { ViewCounts } from './view'
 import type { Summary } from './windowfile'
@@ -38,6 +39,12 @@ export type Question =
   | { readonly name: 'sensors'; readonly query: SensorQuery }
   | { readonly name: 'history'; readonly query: HistoryQuery }
 
+/** To the allocator that receivers share, in a database of the dialect postgresql. */
+export interface IdQuestion {
+  readonly name: 'ids'
+  readonly work: IdWork
+}
+
 export type ToWorker =
   /** the records that come now begin at `from`; files named are of another log */
   | { readonly type: 'begin'; readonly from: number; readonly foreign: readonly string[] }
@@ -51,7 +58,7 @@ export type ToWorker =
     }
   /** what came since `begin` is a window of its own */
   | { readonly type: 'seal'; readonly upTo: number }
-  | { readonly type: 'question'; readonly id: number; readonly question: Question }
+  | { readonly type: 'question'; readonly id: number; readonly question: Question | IdQuestion }
 
 /** How the worker is, with everything it says. */
 export interface WorkerState {

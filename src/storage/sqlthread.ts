@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 import { ERRORS, type ErrorCode, OsError } from '../lib/errors'
 import type { LogSource, Reader, RecordKind } from '../log'
 import { isForeign } from './foreign'
-import type { FromWorker, Question, ToWorker, WindowNote, WindowSettings, WorkerSetup } from './messages'
+import type { FromWorker, IdQuestion, Question, ToWorker, WindowNote, WindowSettings, WorkerSetup } from './messages'
 import { type WorkerProgram, workerProgram } from './program'
 import type { ServerSetup } from './server/setup'
 import type { ViewCounts } from './view'
@@ -116,7 +116,7 @@ export class SqlThread {
     return this.#pending.size > 0 || this.#free.length < BATCHES
   }
 
-  ask(question: Question): Promise<unknown> {
+  ask(question: Question | IdQuestion): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const id = this.#nextId++
       this.#pending.set(id, { resolve, reject })

@@ -61,7 +61,7 @@ async function runSqlWorker(): Promise<void> {
       return
     }
     try {
-      say({ type: 'answer', id: message.id, answer: answer(view, message.question), ...state() })
+      say({ type: 'answer', id: message.id, answer: answer(view, message.question as Question), ...state() })
     } catch (thrown) {
       const error = asOsError(thrown, 'DB_UNAVAILABLE')
       say({ type: 'failed', id: message.id, code: error.code, message: error.message, ...state() })

@@ -61,6 +61,14 @@ export const engineEntries = {
       restart: true,
     }),
     id_lease: section({
+      store: choice(
+        ['file', 'postgresql'],
+        'file',
+        'where ids are kept; postgresql: in the database of storage.sql, for several receivers',
+        {
+          restart: true,
+        },
+      ),
       offline_hold_days: num(30, 'days an offline device keeps its id, where base_lease_seconds is 0', {
         max: 36_500,
         restart: true,

@@ -381,15 +381,16 @@ export class Receive {
       settle()
       return
     }
-    const { response, durable, type } = this.#options.protocol.classifyAndDispatch(packet, origin.address)
+    const { response, durable, later, type } = this.#options.protocol.classifyAndDispatch(packet, origin.address)
     if (type === 'UNKNOWN' || type === 'ERROR') this.counters.malformed++
-    if (!response) {
+    const answer = later ?? (response && Promise.resolve(durable).then(() => response))
+    if (!answer) {
       settle()
       return
     }
-    Promise.resolve(durable)
+    answer
       .then(
-        () => void origin.reply(response),
+        bytes => void origin.reply(bytes),
         error => this.#options.logger.error(`${origin.address} gets no answer: ${asOsError(error).message}`),
       )
       .finally(settle)

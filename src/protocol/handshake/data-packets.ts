@@ -18,7 +18,7 @@ import type { DataParser, DecodedData, StrictSecurity } from './types'
 
 interface DataHandlerOptions {
   parser: DataParser | null
-  allocator: IdSource | null
+  allocator: Pick<IdSource, 'touch'> | null
   sessions: SecureSessions
   strict: StrictSecurity | null
   role: DeviceRole

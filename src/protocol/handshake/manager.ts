@@ -244,8 +244,9 @@ export class HandshakeManager {
 
   /** The same, settled when the response may be sent; without a response when it could not be made durable. */
   async dispatch(raw: Uint8Array, addr: unknown = null): Promise<DispatchResult> {
-    const { durable, ...result } = this.classifyAndDispatch(raw, addr)
+    const { durable, later, ...result } = this.classifyAndDispatch(raw, addr)
     try {
+      if (later) return { ...result, response: await later }
       await durable
       return result
     } catch (error) {

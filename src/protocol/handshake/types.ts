@@ -2,7 +2,7 @@
 import type { Clock } from '../../lib/clock'
 import type { Files } from '../../lib/files'
 import type { SequenceCounter } from '../control'
-import type { IdSource } from '../ids/service'
+import type { IdSource, SharedIdSource } from '../ids/service'
 import type { RefusedFrame } from '../nack'
 import type { SecureClient } from '../secure/client'
 import type { SecureServer } from '../secure/server'
@@ -61,7 +61,7 @@ export interface HandshakeDeps {
   clock?: Clock
   /** what this node tells others as the time, UNIX seconds */
   serverTime?: () => number
-  allocator?: IdSource | null
+  allocator?: IdSource | SharedIdSource | null
   parser?: DataParser | null
   /** in place of sessions made from the options */
   sessions?: SecureSessions

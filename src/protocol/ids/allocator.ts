@@ -27,9 +27,9 @@ export type { AllocatorStats, IdAllocatorDeps, IdAllocatorOptions }
  * Ids of a pool are kept for their gateway at least this long, whatever the lease: its gateway hands them out
  * later, and no packet tells it how long they are good.
  */
-const POOL_HOLD_SECONDS = 30 * 86_400
+export const POOL_HOLD_SECONDS = 30 * 86_400
 /** hearing a device is written to the journal at most this often, or eight times per lease */
-const TOUCH_SECONDS = 3600
+export const TOUCH_SECONDS = 3600
 /** about 700,000 devices */
 const MAX_BYTES = 256 << 20
 

@@ -16,51 +16,19 @@ import { type Logger, silentLogger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
 import { networkOf } from '../address'
 import type { IdAllocator } from './allocator'
-import { deviceKey, isNamed } from './devicekey'
+import { Allowance, ANSWER_BYTES, ANSWER_SHARE, identified, SharedUse } from './senders'
 import type { Asker, IdSource } from './service'
 
-const OFFER_SECONDS = 600
-/** ids of an unproved address, and of a proved one */
-const UNPROVED_IDS = 64
-const PROVED_IDS = 4096
-/** ids of all unproved addresses: for more pools, for more than one id, and for the first id of an address */
-const UNPROVED_POOLS = 8192
-const UNPROVED_MORE = 16_384
-const UNPROVED_FIRST = 32_768
+export const OFFER_SECONDS = 600
+/** of unproved addresses. `ids`: of one; `pools`, `more`, `first`: of all, for more pools, for more than one id, and for the first id */
+export const UNPROVED = { ids: 64, pools: 8192, more: 16_384, first: 32_768 } as const
+/** ids of a proved address */
+export const PROVED_IDS = 4096
 /** how full the memory for ids may be, for pools and for more than one id of an address: a packet proves an address, and no more */
 const POOLS_UNTIL = 0.5
 const MORE_UNTIL = 0.75
-const POOL_INTERVAL_MS = 60_000
-/** answers to all unproved addresses, bytes per second, and the share of one */
-const ANSWER_BYTES = 65_536
-const ANSWER_SHARE = 16
-const SHARED_MS = 60_000
+export const POOL_INTERVAL_MS = 60_000
 const MAX_ACCOUNTS = 65_536
-const MAX_SEEN = 32_768
-
-/** Bytes per second, with one second's worth to begin with. */
-class Allowance {
-  #left: number
-  #at: number
-
-  constructor(
-    readonly perSecond: number,
-    now: number,
-  ) {
-    this.#left = perSecond
-    this.#at = now
-  }
-
-  has(bytes: number, now: number): boolean {
-    this.#left = Math.min(this.perSecond, this.#left + ((now - this.#at) * this.perSecond) / 1000)
-    this.#at = now
-    return this.#left >= bytes
-  }
-
-  take(bytes: number): void {
-    this.#left -= bytes
-  }
-}
 
 interface Account {
   readonly address: string
@@ -75,13 +43,6 @@ interface Offer {
   readonly ids: readonly number[]
   readonly pool: boolean
   readonly until: number
-}
-
-/** Where an id in use was heard last. */
-interface Seen {
-  from: string
-  at: number
-  warned: boolean
 }
 
 export interface QuotaReport {
@@ -99,10 +60,10 @@ export interface QuotaReport {
 }
 
 export class IdQuotas implements IdSource {
-  readonly counters = { over_quota: 0, unanswered: 0, shared: 0 }
+  readonly counters = { over_quota: 0, unanswered: 0 }
   readonly #allocator: IdAllocator
   readonly #clock: Clock
-  readonly #logger: Logger
+  readonly #uses: SharedUse
   readonly #answers: Allowance
   /** by address; a flood of new addresses takes the place of unproved ones only */
   readonly #accounts = new LruMap<string, Account>(MAX_ACCOUNTS)
@@ -111,13 +72,12 @@ export class IdQuotas implements IdSource {
   /** ids that addresses held when this process started, and that were not heard since */
   #earlier = new Map<string, number>()
   readonly #offers = new Map<string, Offer>()
-  readonly #seen = new LruMap<number, Seen>(MAX_SEEN)
   #unproved = 0
 
   constructor(allocator: IdAllocator, clock: Clock, logger: Logger = silentLogger) {
     this.#allocator = allocator
     this.#clock = clock
-    this.#logger = logger
+    this.#uses = new SharedUse(logger)
     this.#answers = new Allowance(ANSWER_BYTES, clock.mono())
     allocator.onFreed((id, grantedTo) => this.#freed(id, grantedTo))
   }
@@ -133,12 +93,12 @@ export class IdQuotas implements IdSource {
     const account = this.#account(asker.address)
     const { key, device } = identified(meta, account.address)
     const known = this.#allocator.idOfKey(key)
-    if (known === 0 && this.#held(account) === 0) this.#admit(account, 1, UNPROVED_FIRST, 1)
-    else if (known === 0) this.#admit(account, 1, UNPROVED_MORE, MORE_UNTIL)
+    if (known === 0 && this.#held(account) === 0) this.#admit(account, 1, UNPROVED.first, 1)
+    else if (known === 0) this.#admit(account, 1, UNPROVED.more, MORE_UNTIL)
     else if (!account.proved && networkOf(this.#allocator.addressOf(known)) === account.address) this.#prove(account)
     const id = this.#allocator.offerId(device, OFFER_SECONDS, account.address)
     if (known === 0) this.#hold(account, id)
-    if (key !== '' && device === meta) this.#use(id, asker.address)
+    if (key !== '' && device === meta) this.#uses.use(id, asker.address, this.#clock.mono())
     this.#offer(asker, account, [id], false)
     return id
   }
@@ -149,7 +109,7 @@ export class IdQuotas implements IdSource {
     const account = this.#account(asker.address)
     const now = this.#clock.mono()
     if (!account.proved && now - account.poolAt < POOL_INTERVAL_MS) this.#refuse('one pool a minute')
-    const admitted = this.#admit(account, count, UNPROVED_POOLS, POOLS_UNTIL)
+    const admitted = this.#admit(account, count, UNPROVED.pools, POOLS_UNTIL)
     const ids = this.#allocator.offerPool(admitted, meta, OFFER_SECONDS, account.address)
     account.poolAt = now
     for (const id of ids) this.#hold(account, id)
@@ -190,7 +150,7 @@ export class IdQuotas implements IdSource {
     // a lease that is not renewed now has an hour at least after a start
     if (this.#allocator.reading || !this.#allocator.touch(id, address)) return false
     if (address === null) return true
-    this.#use(id, address)
+    this.#uses.use(id, address, this.#clock.mono())
     const account = this.#holders.get(id) ?? this.#adopt(id, address)
     if (account && !account.proved && account.address === networkOf(address)) this.#prove(account)
     return true
@@ -212,6 +172,7 @@ export class IdQuotas implements IdSource {
       proved_addresses: this.#proved.size,
       unproved_ids: this.#unproved,
       ...this.counters,
+      shared: this.#uses.count,
     }
   }
 
@@ -238,7 +199,7 @@ export class IdQuotas implements IdSource {
     const { fullness } = this.#allocator
     if (fullness >= until) this.#refuse(`the memory for ids is ${Math.round(100 * fullness)} % full`)
     const held = this.#held(account)
-    const own = (account.proved ? PROVED_IDS : UNPROVED_IDS) - held
+    const own = (account.proved ? PROVED_IDS : UNPROVED.ids) - held
     const left = account.proved ? own : Math.min(own, inAll - this.#unproved)
     if (left <= 0) this.#refuse(own <= 0 ? `${held} ids of ${account.address}` : `${this.#unproved} unproved ids`)
     return Math.min(left, count)
@@ -277,7 +238,7 @@ export class IdQuotas implements IdSource {
   }
 
   #freed(id: number, grantedTo: string): void {
-    this.#seen.delete(id)
+    this.#uses.forget(id)
     const account = this.#holders.get(id)
     if (!account) {
       this.#forget(grantedTo)
@@ -307,35 +268,6 @@ export class IdQuotas implements IdSource {
     this.#offers.delete(key)
     this.#offers.set(key, { ids, pool, until: now + 1000 * OFFER_SECONDS })
   }
-
-  /** The id's device is at that address. */
-  #use(id: number, from: string): void {
-    const now = this.#clock.mono()
-    const seen = this.#seen.get(id)
-    if (!seen) {
-      this.#seen.set(id, { from, at: now, warned: false })
-      return
-    }
-    const before = seen.from
-    const ago = now - seen.at
-    seen.from = from
-    seen.at = now
-    if (before === from || ago >= SHARED_MS || networkOf(before) === networkOf(from)) return
-    this.counters.shared++
-    if (seen.warned) return
-    seen.warned = true
-    this.#logger.warn(
-      `id ${id} is used from ${before} and from ${from} within a minute: give each device a name of its own`,
-    )
-  }
 }
 
 const offerKey = (address: string, seq: number): string => `${seq} ${address}`
-
-/** A device without a name has one per address, so that two such devices never share an id (X39). */
-function identified(meta: Record<string, unknown>, address: string) {
-  const key = deviceKey(meta)
-  if (key === '' || isNamed(meta)) return { key, device: meta }
-  const device = { ...meta, device_key: `${key}@${address}` }
-  return { key: deviceKey(device), device }
-}

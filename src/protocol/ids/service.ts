@@ -21,6 +21,8 @@ export interface DispatchResult {
   response: Uint8Array | null
   /** settles when `response` may be sent; absent: at once */
   durable?: Promise<void>
+  /** settles with the response where that is not known yet; `response` is null then */
+  later?: Promise<Uint8Array>
 }
 
 /** Who asks for ids, and the number of the request. */
@@ -42,6 +44,20 @@ export interface IdSource {
   commit(): Promise<void>
 }
 
+/** What a device wants: `pool` ids, or one for itself (0). `raw`: its request. */
+export interface IdWish {
+  readonly raw: Uint8Array
+  readonly meta: Record<string, unknown>
+  readonly asker: Asker | null
+  readonly pool: number
+}
+
+/** An allocator that other receivers use too: what it gives is known, and durable, only later. */
+export interface SharedIdSource extends Pick<IdSource, 'mayAnswer' | 'acknowledged' | 'touch'> {
+  /** Rejects with ID_QUOTA, ID_POOL_EXHAUSTED, and as the database. The same bytes of the same address get the same ids. */
+  request(wish: IdWish): Promise<readonly number[]>
+}
+
 const POOL_LIMIT = 256
 /** a request with more JSON than this is refused: it would live in the allocator's file */
 const META_LIMIT = 4096
@@ -60,13 +76,13 @@ export const addressText = (addr: unknown): string | null =>
   addr === null || addr === undefined ? null : Array.isArray(addr) ? addr.join(':') : String(addr)
 
 export class IdService {
-  readonly #allocator: IdSource | null
+  readonly #allocator: IdSource | SharedIdSource | null
   readonly #clock: Clock
   readonly #serverTime: () => number
   readonly #repeats = new LruMap<string, { ids: number[]; at: number }>(REPEATS_KEPT)
 
   /** `serverTime`: sent to devices with their id, UNIX seconds */
-  constructor(allocator: IdSource | null, clock: Clock, serverTime: () => number) {
+  constructor(allocator: IdSource | SharedIdSource | null, clock: Clock, serverTime: () => number) {
     this.#allocator = allocator
     this.#clock = clock
     this.#serverTime = serverTime
@@ -80,6 +96,12 @@ export class IdService {
     const asker = askerOf(addr, seq)
     if (!mayAnswer(allocator, asker, ASSIGN_BYTES)) return unanswered(cmd)
     if (raw.length - 3 > META_LIMIT) return refused(cmd, seq, 'Device metadata too large', 'META_TOO_LARGE')
+    if ('request' in allocator) {
+      const meta = tolerantObject(raw.subarray(3))
+      return requested(cmd, seq, allocator.request({ raw, meta, asker, pool: 0 }), 'ID_ALLOC_FAILED', ids =>
+        buildIdAssign(seq, ids[0]!, this.#serverTime()),
+      )
+    }
     try {
       const ids = this.#once(allocator, raw, addr, () => [allocator.allocateId(tolerantObject(raw.subarray(3)), asker)])
       const response = buildIdAssign(seq, ids[0]!, this.#serverTime())
@@ -100,6 +122,12 @@ export class IdService {
     const count = Math.min(POOL_LIMIT, parsePoolCount(raw))
     const asker = askerOf(addr, seq)
     if (!mayAnswer(allocator, asker, Math.max(ASSIGN_BYTES, 5 + 4 * count))) return unanswered(cmd)
+    if ('request' in allocator) {
+      const meta = tolerantObject(raw.subarray(5))
+      return requested(cmd, seq, allocator.request({ raw, meta, asker, pool: count }), 'POOL_ALLOC_FAILED', ids =>
+        buildIdPoolResponse(seq, ids),
+      )
+    }
     try {
       const allocate = (): number[] => allocator.allocatePool(count, tolerantObject(raw.subarray(5)), asker)
       const pool = this.#once(allocator, raw, addr, allocate)
@@ -137,8 +165,23 @@ function askerOf(addr: unknown, seq: number): Asker | null {
   return address === null ? null : { address, seq }
 }
 
-const mayAnswer = (ids: IdSource, asker: Asker | null, bytes: number): boolean =>
+const mayAnswer = (ids: Pick<IdSource, 'mayAnswer'>, asker: Asker | null, bytes: number): boolean =>
   asker === null || (ids.mayAnswer?.(asker.address, bytes) ?? true)
+
+/** The answer comes when the database has given the ids, or has said why not. */
+function requested(
+  cmd: number,
+  seq: number,
+  ids: Promise<readonly number[]>,
+  failed: string,
+  answer: (ids: readonly number[]) => Uint8Array,
+): DispatchResult {
+  const later = ids.then(answer, error => {
+    const { code } = asOsError(error)
+    return buildNack(seq, cmd === COMMAND.ID_REQUEST && NAMED_CODES.has(code) ? code : failed)
+  })
+  return { type: 'CTRL', cmd, result: { status: 'PENDING' }, response: null, later }
+}
 
 const unanswered = (cmd: number): DispatchResult => ({
   type: 'CTRL',

@@ -16,6 +16,7 @@ import {
   serverError,
   short,
 } from './connection'
+import { ID_TABLES } from './ids'
 import type { ServerSetup } from './setup'
 
 /** any number that no other program is likely to lock */
@@ -235,7 +236,7 @@ async function retain(on: ServerConnection, day: number): Promise<void> {
 export const postgresql: Dialect = {
   name: 'postgresql',
   connect,
-  migrations: [TABLES, VIEWS],
+  migrations: [TABLES, VIEWS, ID_TABLES],
   schema: 'current_schema()',
   lock: `SELECT pg_advisory_lock(${LOCK})`,
   unlock: `SELECT pg_advisory_unlock(${LOCK})`,

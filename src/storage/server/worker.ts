@@ -6,9 +6,10 @@ import { getHeapStatistics } from 'node:v8'
 import { parentPort, workerData } from 'node:worker_threads'
 import { OsError } from '../../lib/errors'
 import { recordsOf } from '../batch'
-import type { FromWorker, Question, ToWorker, WorkerState } from '../messages'
+import type { FromWorker, IdQuestion, Question, ToWorker, WorkerState } from '../messages'
 import { Answers } from './answers'
 import { type Dialect, type ServerConnection, serverError } from './connection'
+import { allocate } from './ids'
 import { mysql } from './mysql'
 import { postgresql } from './postgres'
 import type { ServerSetup } from './setup'
@@ -32,7 +33,10 @@ async function runServerWorker(): Promise<void> {
   const dialect = DIALECTS.find(({ name }) => name === setup.dialect)!
   const store = await ServerStore.open(dialect, setup, end).catch(end)
   const state = (): WorkerState => ({ counts: { ...store.counts }, heap: heap(), hole: false })
-  const ask = questions(dialect, setup)
+  const query = questions(dialect, setup)
+  // with a connection of its own, for a device waits for its id
+  const ids = questions(dialect, setup)
+  const ask = (question: Question | IdQuestion) => (question.name === 'ids' ? ids : query)(question)
 
   let work: Promise<void> = Promise.resolve()
   port.on('message', (message: ToWorker) => {
@@ -57,13 +61,15 @@ async function runServerWorker(): Promise<void> {
 }
 
 /** Answers one question after the other, over a connection that is opened when it is needed. */
-function questions(dialect: Dialect, setup: ServerSetup): (question: Question) => Promise<unknown> {
+function questions(dialect: Dialect, setup: ServerSetup): (question: Question | IdQuestion) => Promise<unknown> {
   let before: Promise<unknown> = Promise.resolve()
   let on: ServerConnection | undefined
-  const one = async (question: Question): Promise<unknown> => {
+  const one = async (question: Question | IdQuestion): Promise<unknown> => {
     if (!on || on.lost) on = await dialect.connect(setup)
     const connection = on
-    return within(connection, setup, () => new Answers(connection, dialect).to(question))
+    return within(connection, setup, () =>
+      question.name === 'ids' ? allocate(connection, question.work) : new Answers(connection, dialect).to(question),
+    )
   }
   return question => {
     const answer = before.then(() => one(question))

@@ -64,6 +64,8 @@ function requests(pool: PoolWish): { asked: Uint8Array[]; made: UpstreamRequests
 
 const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
+const clockOf = (mono: () => number) => ({ mono, wall: mono })
+
 test('a pool is asked for with the same bytes until it comes, and the upstream gives the same ids for them', async () => {
   const got: number[][] = []
   const { asked, made, clock } = requests({ wanted: () => 8, granted: async ids => void got.push([...ids]) })
@@ -113,7 +115,7 @@ test('a pool is refilled below a quarter, keeps who has an id, and is not used a
       logger: quiet(),
       source: 'pool',
       now: () => now,
-      mono: () => now * 1000,
+      clock: clockOf(() => now * 1000),
     })
   const ids = open()
   assert.equal(ids.wanted(), 8)
@@ -157,7 +159,7 @@ test('checkpoints and metrics that cannot be written are counted in the status',
     logger: quiet(),
     source: 'range',
     now: () => now,
-    mono: () => now,
+    clock: clockOf(() => now),
   })
   await ids.start()
   assert.deepEqual(
@@ -184,7 +186,7 @@ test('the first time sync of a gateway does not take the pool away', async () =>
     logger: quiet(),
     source: 'pool',
     now: () => now,
-    mono: () => mono,
+    clock: clockOf(() => mono),
   })
   await ids.granted([1, 2, 3])
   mono += 1000
@@ -204,7 +206,7 @@ test('an allocator file that cannot be read is a state, logged once, and no pack
     logger: createLogger({ write: line => void lines.push(line) }),
     source: 'range',
     now: () => 1,
-    mono: () => 1,
+    clock: clockOf(() => 1),
   })
   const started = ids.start()
   assert.match(ids.status().problem ?? '', /being read/)

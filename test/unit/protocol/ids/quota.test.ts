@@ -356,14 +356,14 @@ test('a device without a name shares its id with none of another address; a name
   const mine = id({ device_id: 'pump' }, '10.0.0.1:5')
   clock.advance(60_000)
   assert.equal(id({ device_id: 'pump' }, '10.0.0.2:5'), mine)
-  assert.equal(quotas.counters.shared, 0, 'it moved')
+  assert.equal(quotas.report().shared, 0, 'it moved')
   for (let k = 0; k < 4; k++) {
     clock.advance(59_000)
     assert.equal(id({ device_id: 'pump' }, `10.0.0.${1 + (k & 1)}:${k}`), mine)
   }
-  assert.equal(quotas.counters.shared, 4)
+  assert.equal(quotas.report().shared, 4)
   quotas.touch(mine as number, '10.0.0.3:5')
-  assert.equal(quotas.counters.shared, 5, 'data counts as well')
+  assert.equal(quotas.report().shared, 5, 'data counts as well')
   assert.equal(lines.filter(line => line.includes('within a minute')).length, 1)
 })
 

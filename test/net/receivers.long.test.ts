@@ -1,0 +1,159 @@
+// Receivers beside each other (D15): two `serve` with PostgreSQL, which also has the ids. A gateway moves from one to the other over UDP,
+// and both share a subscription at a broker; one is killed. Nothing is lost, nothing is there twice, ids stay, a move costs one new key.
+import assert from 'node:assert/strict'
+import { createSocket } from 'node:dgram'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
+import { startMosquitto } from '../lib/servers'
+import { SqlServer } from '../lib/sqlservers'
+
+const dir = tempDir()
+const machines: Machine[] = []
+let server: SqlServer
+
+before(async () => {
+  server = await SqlServer.start('postgresql')
+})
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  await server?.stop()
+  removeDir(dir)
+})
+
+const web_user = { auth_enabled: false }
+const RESOURCES = { application_status: { mqtt: true } }
+
+/** A receiver on that UDP port, and how it is started. */
+async function receiver(name: string, sql: object, receivers: object[] = []) {
+  const machine = new Machine(join(dir, name), 'serve', {
+    ...{ web_user, RESOURCES, storage: { sql }, gateway: { receivers } },
+    security_settings: { id_lease: { store: 'postgresql' } },
+  })
+  machines.push(machine)
+  const [port, web] = [await freeUdpPort(), await freePort()]
+  const start = () => machine.start(['--host', '127.0.0.1', '--port', String(port), '--web-port', String(web)], web)
+  await start()
+  return { machine, port, start }
+}
+
+/** A gateway whose sources run until quiet(). */
+async function sender(name: string, uplink: object) {
+  const config = (interval_ms: number) => ({
+    ...{ device_id: name, web_user, RESOURCES },
+    gateway: {
+      sources: interval_ms > 0 ? [{ name: 'cpu', type: 'cpu', interval_ms }] : [],
+      uplinks: [{ name: 'up', ...uplink }],
+      log: { commit_interval_ms: 100 },
+    },
+  })
+  const machine = new Machine(join(dir, name), 'run', config(100))
+  machines.push(machine)
+  const web = await freePort()
+  const start = () => machine.start(['--port', String(web)], web)
+  await start()
+  const status = () => machine.ask('status')
+  const more = async (count: number): Promise<void> => {
+    const { acked } = (await status()).uplinks.up
+    await until('packets are acknowledged', async () => (await status()).uplinks.up.acked >= acked + count)
+  }
+  const quiet = async (): Promise<void> => {
+    await machine.stop('SIGTERM')
+    machine.configure(config(0))
+    await start()
+    await until('nothing is left', async () => (await status()).uplinks.up.backlog === 0)
+    await machine.stop('SIGTERM')
+  }
+  return { machine, status, more, quiet }
+}
+
+/** What is in the database is what the gateway's log has, each once. */
+async function assertStored(receivers: readonly Machine[], database: string, gateway: Machine): Promise<void> {
+  for (const machine of receivers)
+    await until('the database has everything', async () => {
+      const { state, lag_records } = (await machine.ask('status')).storage
+      return state === 'up' && lag_records === 0
+    })
+  const rows = await server.ask('SELECT device_id, t_raw FROM os_packets_data', database)
+  assert.deepEqual(rows.map(([id, tRaw]) => `${id} ${Number(tRaw)}`).sort(), gateway.logKeys())
+}
+
+test('UDP: a gateway that lands on another receiver keeps its id, gets one new key, and loses and doubles nothing', async t => {
+  const sql = await server.fresh()
+  const [one, two] = [await receiver('one', sql), await receiver('two', sql)]
+  // what a balancer does: every datagram goes to the receiver of the moment
+  let target = one.port
+  const [front, back] = [createSocket('udp4'), createSocket('udp4')]
+  const port = await freeUdpPort()
+  let gatewayPort = 0
+  front.on('message', (bytes, from) => {
+    gatewayPort = from.port
+    back.send(bytes, target, '127.0.0.1')
+  })
+  back.on('message', bytes => front.send(bytes, gatewayPort, '127.0.0.1'))
+  await new Promise<void>(resolve => back.bind(0, '127.0.0.1', resolve))
+  await new Promise<void>(resolve => front.bind(port, '127.0.0.1', resolve))
+  t.after(() => {
+    front.close()
+    back.close()
+  })
+  const gateway = await sender('MOVER', { medium: 'UDP', host: '127.0.0.1', port })
+  const { machine, status, more, quiet } = gateway
+  await more(10)
+  const id = (await status()).identity.assigned_id as number
+  target = two.port
+  await more(10)
+  // the first is gone for good, and what it took is in the database when it is back
+  await one.machine.stop('SIGKILL')
+  await more(10)
+  await one.start()
+  target = one.port
+  await more(10)
+  assert.equal((await status()).identity.assigned_id, id)
+  const { ids, sessions } = await two.machine.ask('status')
+  assert.deepEqual([ids.source, ids.allocated, ids.problem], ['postgresql', 1, undefined])
+  assert.equal(sessions.aids, 1, JSON.stringify(sessions))
+  // without the database a device that has an id goes on, and who wants one gets a reason
+  await server.server.kill()
+  await until('it is a state', async () => (await one.machine.ask('status')).storage.state === 'down')
+  await more(10)
+  const stranger = await sender('STRANGER', { medium: 'UDP', host: '127.0.0.1', port: one.port })
+  const problem = await until('it is said', async () => (await one.machine.ask('status')).ids.problem)
+  assert.match(problem, /127\.0\.0\.1|ended the connection|ECONNREFUSED/)
+  assert.equal((await stranger.status()).identity.assigned_id, 0xffff_ffff)
+  await server.server.restart()
+  await until('it gets an id', async () => (await stranger.status()).identity.assigned_id === id + 1)
+  await stranger.machine.stop('SIGKILL')
+  await quiet()
+  for (const { machine: receiving } of [one, two])
+    await until('the database has everything', async () => {
+      const { state, lag_records } = (await receiving.ask('status')).storage
+      return state === 'up' && lag_records === 0
+    })
+  await server.ask(`DELETE FROM os_packets_data WHERE device_id = 'STRANGER'`, sql.driver.database)
+  await assertStored([one.machine, two.machine], sql.driver.database, machine)
+})
+
+test('MQTT: two receivers share a subscription; one is killed and comes back, nothing is lost, nothing is there twice', async t => {
+  const broker = await startMosquitto({ persistence: true })
+  t.after(() => broker.stop())
+  const link = { name: 'mqtt', medium: 'MQTT', host: '127.0.0.1', port: broker.port, qos: 1 }
+  const sql = await server.fresh()
+  const [one, two] = [
+    await receiver('left', sql, [{ ...link, shared: 'pool' }]),
+    await receiver('right', sql, [{ ...link, shared: 'pool' }]),
+  ]
+  const { machine, more, quiet } = await sender('SHARED', { ...link, name: 'up', frames: 'full' })
+  await more(20)
+  await one.machine.stop('SIGKILL')
+  await more(20)
+  await one.start()
+  await more(20)
+  await quiet()
+  const received = await Promise.all([one, two].map(async ({ machine: m }) => (await m.ask('status')).received.facts))
+  assert.ok(
+    received.every(count => count > 0),
+    `both took some: ${received}`,
+  )
+  await assertStored([one.machine, two.machine], sql.driver.database, machine)
+})

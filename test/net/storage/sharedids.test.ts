@@ -1,0 +1,178 @@
+// The ID allocator that receivers share, against real PostgreSQL: several processes and several connections at once, quotas over all
+// of them, leases, and a range that ends (X5, X38, D15).
+// Long: more devices and rounds
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { OFFER_SECONDS, UNPROVED } from '../../../src/protocol/ids/quota'
+import type { ServerConnection } from '../../../src/storage/server/connection'
+import { allocate, type IdAnswer, type IdRequest, type IdWork } from '../../../src/storage/server/ids'
+import { migrate } from '../../../src/storage/server/migrate'
+import { postgresql } from '../../../src/storage/server/postgres'
+import { serverSetup } from '../../../src/storage/server/setup'
+import { prng, rounds } from '../../lib/random'
+import { SqlServer } from '../../lib/sqlservers'
+
+let server: SqlServer
+before(async () => {
+  server = await SqlServer.start('postgresql')
+})
+after(() => server?.stop())
+
+/** Connections to a database of its own, and a question to it as rows. */
+async function world(connections: number) {
+  const { driver } = await server.fresh()
+  const open: ServerConnection[] = []
+  for (let k = 0; k < connections; k++) open.push(await postgresql.connect(serverSetup('postgresql', driver, '/', {})))
+  await Promise.all(open.map(on => migrate(on, postgresql, true)))
+  const ask = (sql: string) => server.ask(sql, driver.database)
+  return { open, ask, close: () => open.forEach(on => void on.close()) }
+}
+
+const device = (key: string, more: Partial<IdRequest> = {}): IdRequest => ({
+  ...{ key, meta: '{}', address: null, seq: 1, pool: 0, request: `${key} ${Math.random()}` },
+  ...more,
+})
+const work = (more: Partial<IdWork>): IdWork => ({
+  ...{ first: 1, last: 0xffff_fffe, leaseSeconds: 1000, poolSeconds: 5000, requests: [], heard: [], acknowledged: [] },
+  ...more,
+})
+const idsOf = (answer: IdAnswer): number[] => answer.results.flatMap(result => ('ids' in result ? result.ids : []))
+const codes = (answer: IdAnswer): string[] => answer.results.map(result => ('ids' in result ? 'ok' : result.code))
+
+test('several connections at once: no id is given twice, each device has one id everywhere and keeps it', async t => {
+  const { open, ask, close } = await world(6)
+  t.after(close)
+  const random = prng(3)
+  const devices = rounds(150, 2000)
+  const owner = new Map<string, number>()
+  const pools: number[] = []
+  for (let round = 0; round < rounds(4, 20); round++) {
+    const answers = await Promise.all(
+      open.map(async on => {
+        const asked: { request: IdRequest; ids: readonly number[] }[] = []
+        for (let batch = 0; batch < 5; batch++) {
+          const requests = Array.from({ length: 1 + Math.floor(random() * 12) }, () =>
+            random() < 0.15
+              ? device('', { pool: 1 + Math.floor(random() * 20) })
+              : device(`d${Math.floor(random() * devices)}`),
+          )
+          const { results } = await allocate(on, work({ requests }))
+          for (const [k, result] of results.entries()) {
+            assert.ok('ids' in result)
+            asked.push({ request: requests[k]!, ids: result.ids })
+          }
+        }
+        return asked
+      }),
+    )
+    for (const { request, ids } of answers.flat()) {
+      if (request.pool > 0) {
+        assert.equal(ids.length, request.pool)
+        pools.push(...ids)
+      } else {
+        assert.equal(ids.length, 1)
+        assert.equal(owner.get(request.key) ?? ids[0], ids[0], request.key)
+        owner.set(request.key, ids[0]!)
+      }
+    }
+  }
+  const all = [...owner.values(), ...pools]
+  assert.equal(new Set(all).size, all.length, 'no id twice')
+  const [[rows, highest, allocated] = []] = await ask(
+    'SELECT COUNT(*), MAX(id), (SELECT allocated FROM os_id_state) FROM os_ids',
+  )
+  assert.deepEqual([rows, highest, allocated].map(Number), [all.length, all.length, all.length], 'and none left out')
+})
+
+test('the same bytes get the same ids from any receiver, also twice in one batch and for a pool', async t => {
+  const { open, close } = await world(2)
+  t.after(close)
+  const pool = device('', { pool: 3, request: 'same bytes' })
+  const nameless = device('', { request: 'nameless' })
+  const [first, second] = [
+    await allocate(open[0]!, work({ requests: [pool, pool, nameless] })),
+    await allocate(open[1]!, work({ requests: [nameless, pool] })),
+  ]
+  assert.deepEqual(idsOf(first), [1, 2, 3, 1, 2, 3, 4])
+  assert.deepEqual(idsOf(second), [4, 1, 2, 3])
+})
+
+test('quotas of an address count over all receivers, until a packet under an id of it proves the address', async t => {
+  const { open, ask, close } = await world(2)
+  t.after(close)
+  const address = '192.0.2.7'
+  const many = (from: number, count: number) =>
+    Array.from({ length: count }, (_, k) => device(`m${from + k}`, { address, seq: from + k }))
+  const half = UNPROVED.ids / 2
+  await allocate(open[0]!, work({ requests: many(0, half) }))
+  const beyond = await allocate(open[1]!, work({ requests: many(half, half + 2) }))
+  assert.deepEqual([idsOf(beyond).length, codes(beyond).at(-1), beyond.unproved], [half, 'ID_QUOTA', UNPROVED.ids])
+  const known = await allocate(open[1]!, work({ requests: many(0, 1) }))
+  assert.deepEqual(idsOf(known), [1], 'who has an id gets it whatever the quota')
+  const pool = (): IdRequest => device('', { pool: 9, address: '192.0.2.8' })
+  const pools = [
+    await allocate(open[0]!, work({ requests: [pool()] })),
+    await allocate(open[1]!, work({ requests: [pool()] })),
+  ]
+  assert.deepEqual(pools.map(codes), [['ok'], ['ID_QUOTA']], 'one pool a minute')
+  // from elsewhere, and under an id of another address: proves nothing
+  const not = await allocate(
+    open[0]!,
+    work({
+      heard: [
+        { id: 1, address: '192.0.2.9:5' },
+        { id: 70, address: `${address}:5` },
+      ],
+    }),
+  )
+  assert.deepEqual([not.proved, [...not.known].sort()], [[], [1, 70]])
+  const heard = await allocate(open[0]!, work({ heard: [{ id: 2, address: `${address}:99` }] }))
+  assert.deepEqual([heard.proved, heard.unproved], [[address], 9])
+  assert.deepEqual(codes(await allocate(open[1]!, work({ requests: many(500, 3) }))), ['ok', 'ok', 'ok'])
+  assert.deepEqual((await ask(`SELECT held, proved FROM os_id_addresses WHERE address = '${address}'`))[0], [
+    UNPROVED.ids + 3,
+    true,
+  ])
+})
+
+test('an offer without an answer is taken back and given last; an ACK at any receiver keeps it, and so does a packet', async t => {
+  const { open, ask, close } = await world(2)
+  t.after(close)
+  const address = '192.0.2.7'
+  const requests = ['a', 'b', 'c'].map((key, k) => device(key, { address, seq: k + 1 }))
+  await allocate(open[0]!, work({ requests }))
+  await allocate(
+    open[1]!,
+    work({
+      acknowledged: [
+        { seq: 1, address: `${address}:4` },
+        { seq: 3, address: '192.0.2.8:4' },
+      ],
+    }),
+  )
+  await allocate(open[1]!, work({ heard: [{ id: 2, address: '198.51.100.1:4' }] }))
+  await ask(`UPDATE os_ids SET lease_expires_at = lease_expires_at - ${OFFER_SECONDS + 1}`)
+  const after = await allocate(open[0]!, work({ requests: [device('d'), device('a')] }))
+  assert.deepEqual([after.takenBack, ...idsOf(after)], [1, 4, 1])
+  // the range ends: what was offered in vain is left, then nothing, and what a device has it keeps
+  const last = await allocate(open[1]!, work({ last: 4, requests: [device('e'), device('f'), device('b')] }))
+  assert.deepEqual(
+    [codes(last), idsOf(last)],
+    [
+      ['ok', 'ID_POOL_EXHAUSTED', 'ok'],
+      [3, 2],
+    ],
+  )
+})
+
+test('an id whose lease has ended is given to another device, the lowest first; a packet renews it in time', async t => {
+  const { open, ask, close } = await world(1)
+  t.after(close)
+  const [on] = open
+  await allocate(on!, work({ requests: ['a', 'b', 'c', 'd'].map(key => device(key)) }))
+  await ask('UPDATE os_ids SET lease_expires_at = lease_expires_at - 900')
+  await allocate(on!, work({ heard: [{ id: 3, address: null }] }))
+  await ask('UPDATE os_ids SET lease_expires_at = lease_expires_at - 200')
+  const after = await allocate(on!, work({ requests: [device('e'), device('c'), device('d')] }))
+  assert.deepEqual([idsOf(after), after.allocated, after.released], [[1, 3, 2], 3, 1])
+})
