@@ -7,6 +7,7 @@ const PACKS = {
   noble: ['@stoprocent/noble/lib/noble.js', '@stoprocent/noble/lib/hci-socket/bindings.js'],
   mqtt: ['mqtt/lib/client'],
   qr: ['uqr'],
+  openapi: ['@valibot/to-json-schema'],
 }
 const PACK_OF = new Map(Object.entries(PACKS).flatMap(([pack, files]) => files.map(file => [file, pack])))
 /** mark of a resolution that this plugin requested itself */

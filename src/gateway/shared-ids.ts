@@ -29,7 +29,7 @@ const MAX_SENDERS = 65_536
 /** a packet from another network is written at most this often */
 const MOVED_MS = 60_000
 /** pause after a failure, before what was heard is tried again */
-const PAUSE_MS = 1000
+const BACKOFF_MS = 1000
 const LAST_ID = 0xffff_fffe
 
 interface Waiting {
@@ -182,8 +182,8 @@ export class SharedIds implements SharedIdSource {
 
   #pump(now = false): void {
     const requested = this.#waiting.length > 0
-    const rest = this.#heard.size > 0 || this.#acknowledged.length > 0
-    if (this.#working || this.#stopped || !(now || requested || rest)) return
+    const remaining = this.#heard.size > 0 || this.#acknowledged.length > 0
+    if (this.#working || this.#stopped || !(now || requested || remaining)) return
     if (!now && !requested && this.#o.clock.mono() < this.#notBefore) return
     this.#working = true
     void this.#work().finally(() => {
@@ -212,7 +212,7 @@ export class SharedIds implements SharedIdSource {
       const reason = typeof error.details?.['reason'] === 'string' ? error.details['reason'] : error.message
       if (reason !== this.#problem) this.#o.logger.error(`no ids are handed out: ${reason}`)
       this.#problem = reason
-      this.#notBefore = this.#o.clock.mono() + PAUSE_MS
+      this.#notBefore = this.#o.clock.mono() + BACKOFF_MS
       for (const [id, address] of heard)
         if (!this.#heard.has(id) && this.#heard.size < MAX_HEARD) this.#heard.set(id, address)
       this.#acknowledged = [...acknowledged, ...this.#acknowledged].slice(0, MOST_WAITING)

@@ -1,6 +1,6 @@
 // The ID allocator that several receivers share: tables os_ids, os_id_addresses and os_id_state of a PostgreSQL database (D15, D20).
 // One call is one transaction, which locks the one row of os_id_state first: allocators work one after the other, in batches, so
-// no id is given twice, and the quotas of X38 count over all receivers. Times are UNIX seconds of the server's clock.
+// no id is granted twice, and the quotas of X38 count over all receivers. Times are UNIX seconds of the server's clock.
 //
 // What fails: a request over its quota or an exhausted range has an error of its own among the answers, and takes nothing; a
 // server that goes away fails the whole call, and nothing of it happened or all of it did: the same bytes get the same ids again.
@@ -222,7 +222,7 @@ async function acknowledge(tx: Connection, state: State, work: IdWork): Promise<
   )
 }
 
-/** Answers requests in order: what they need is read in one go, and what was given is written in one. */
+/** Answers requests in order: what they need is read in one go, and what was granted is written in one. */
 async function serve(tx: Connection, state: State, work: IdWork): Promise<IdResult[]> {
   const { requests } = work
   const keyOf = ({ key }: IdRequest): string => short(key.replaceAll('\0', '\u2400'))
@@ -253,7 +253,7 @@ async function serve(tx: Connection, state: State, work: IdWork): Promise<IdResu
     work,
     requests.reduce((sum, { pool }) => sum + Math.max(1, pool), 0),
   )
-  const given: { id: number; request: IdRequest }[] = []
+  const granted: { id: number; request: IdRequest }[] = []
   const renewed: { id: number; request: IdRequest }[] = []
   const results: IdResult[] = []
   for (const request of requests) {
@@ -288,7 +288,7 @@ async function serve(tx: Connection, state: State, work: IdWork): Promise<IdResu
       results.push({ code: 'ID_POOL_EXHAUSTED', message })
       continue
     }
-    for (const id of ids) given.push({ id, request })
+    for (const id of ids) granted.push({ id, request })
     if (pool === 0 && key !== '') byKey.set(key, { id: ids[0]!, state: 'offered', addr: null })
     byRequest.set(request.request, ids)
     if (account) {
@@ -299,7 +299,7 @@ async function serve(tx: Connection, state: State, work: IdWork): Promise<IdResu
     }
     results.push({ ids })
   }
-  await write(tx, state, work, given, renewed, keyOf)
+  await write(tx, state, work, granted, renewed, keyOf)
   const changed = [...accounts].filter(([, account]) => account.changed)
   if (changed.length > 0)
     await tx.run(
@@ -329,7 +329,7 @@ function admitted(account: Account, { unproved }: State, pool: number): number {
   return Math.min(Math.max(1, pool), account.proved ? own : Math.min(own, inAll(account, pool) - unproved))
 }
 
-/** Up to `count` ids in the order they are given: freed ones, new ones, those that were offered in vain. */
+/** Up to `count` ids in the order they are granted: freed ones, new ones, those that were offered in vain. */
 async function available(tx: Connection, state: State, { first, last }: IdWork, count: number): Promise<number[]> {
   const freed = async (back: boolean, limit: number): Promise<number[]> =>
     limit <= 0
@@ -345,21 +345,21 @@ async function available(tx: Connection, state: State, { first, last }: IdWork, 
   return state.released > 0 ? [...ids, ...(await freed(true, count - ids.length))] : ids
 }
 
-type Given = readonly { readonly id: number; readonly request: IdRequest }[]
+type Grants = readonly { readonly id: number; readonly request: IdRequest }[]
 
 async function write(
   tx: Connection,
   state: State,
   { leaseSeconds }: IdWork,
-  given: Given,
-  renewed: Given,
+  granted: Grants,
+  renewed: Grants,
   keyOf: (request: IdRequest) => string,
 ): Promise<void> {
   const { now } = state
-  const asked = (list: Given) => [list.map(({ request }) => request.address), list.map(({ request }) => request.seq)]
-  if (given.length > 0) {
-    const fresh = given.filter(({ id }) => id >= state.next).length
-    const expires = given.map(({ request }) => now + (request.address === null ? leaseSeconds : OFFER_SECONDS))
+  const asked = (list: Grants) => [list.map(({ request }) => request.address), list.map(({ request }) => request.seq)]
+  if (granted.length > 0) {
+    const fresh = granted.filter(({ id }) => id >= state.next).length
+    const expires = granted.map(({ request }) => now + (request.address === null ? leaseSeconds : OFFER_SECONDS))
     const written = await tx.run(
       `INSERT INTO os_ids SELECT t.id, t.state, NULLIF(t.key, ''), t.meta, t.net, t.net, NULL, t.seq, t.request, ${now}, t.pool, false,
          ${now}, ${now}, t.expires
@@ -370,20 +370,20 @@ async function write(
          requested_at = excluded.requested_at, pool = excluded.pool, taken_back = false, ts = excluded.ts,
          last_seen = excluded.last_seen, lease_expires_at = excluded.lease_expires_at WHERE os_ids.state = 'free'`,
       [
-        given.map(({ id }) => id),
-        given.map(({ request }) => (request.address === null ? 'active' : 'offered')),
-        given.map(({ request }) => (request.pool > 0 ? '' : keyOf(request))),
-        given.map(({ request }) => request.meta.replaceAll('\0', '\u2400')),
-        ...asked(given),
-        given.map(({ request }) => request.request),
-        given.map(({ request }) => String(request.pool > 0)),
+        granted.map(({ id }) => id),
+        granted.map(({ request }) => (request.address === null ? 'active' : 'offered')),
+        granted.map(({ request }) => (request.pool > 0 ? '' : keyOf(request))),
+        granted.map(({ request }) => request.meta.replaceAll('\0', '\u2400')),
+        ...asked(granted),
+        granted.map(({ request }) => request.request),
+        granted.map(({ request }) => String(request.pool > 0)),
         expires,
       ],
     )
-    if (written !== given.length) throw new OsError('STORAGE', `${given.length - written} ids were in use already`)
-    state.next = Math.max(state.next, ...given.map(({ id }) => id + 1))
-    state.allocated += given.length
-    state.released -= given.length - fresh
+    if (written !== granted.length) throw new OsError('STORAGE', `${granted.length - written} ids were in use already`)
+    state.next = Math.max(state.next, ...granted.map(({ id }) => id + 1))
+    state.allocated += granted.length
+    state.released -= granted.length - fresh
   }
   if (renewed.length > 0)
     await tx.run(
