@@ -47,8 +47,6 @@ const ROUND_MS = 11_000
 const FIRST_FREE_MS = 60_000
 const LONGEST_FREE_MS = 3_600_000
 const REQUEST_EVERY_MS = 1000
-/** sessions that are written with each new key */
-const SAVED_AT_ONCE = 16
 
 /** Plaintext packets of an AID since the link was opened or its key was lost; times in mono ms. */
 interface Plain {
@@ -200,9 +198,7 @@ export class UplinkSession {
   }
 
   #keyed(aid: number): void {
-    const { client, encoders, degraded } = this.#parts
-    // a gateway that is killed now must prove itself with it over another uplink (X37); of many it is written later
-    client.sessions.save(client.sessions.size <= SAVED_AT_ONCE)
+    const { encoders, degraded } = this.#parts
     // the first encrypted frame must decode without any earlier one
     encoders.keyed(aid)
     this.#requested.delete(aid)

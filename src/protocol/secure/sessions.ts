@@ -51,6 +51,8 @@ const SAVE_SECONDS = 5
 const SAVED_PER_SECOND = 50
 /** a clock that runs away from the steady one by more than this has jumped */
 const JUMP_SECONDS = 60
+/** sessions that are written with each new key */
+const SAVED_AT_ONCE = 16
 const MAX_SESSIONS = 16_384
 
 export class SecureSessions {
@@ -276,12 +278,14 @@ export class SecureSessions {
     session.last = now
     const peerAddr = peerText(addr) ?? session.peerAddr
     const state = next(session.state)
+    const rekeyed = keyOf(state) !== keyOf(session.state)
     if (state !== session.state || peerAddr !== session.peerAddr) this.#changed = true
     session.state = state
     session.peerAddr = peerAddr
     if (state.kind === 'SECURE') this.#unproven.delete(aid)
     else this.#unproven.add(aid)
-    this.save()
+    // packets under a new key may wait in a broker while this process is killed; of many sessions it is written later
+    this.save(rekeyed && this.#sessions.size <= SAVED_AT_ONCE)
     return session
   }
 
