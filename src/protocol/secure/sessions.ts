@@ -233,7 +233,8 @@ export class SecureSessions {
   }
 
   /**
-   * Writes the file when a session changed and the last write is 5 s ago, longer with more than 250 sessions. Forced:
+   * Writes the file when a session changed and the last write is 5 s ago, longer with more than 250 sessions; a new key at once
+   * while there are at most 16. Forced:
    * at once, times of access included. The owner forces it at stop, and calls it now and then, so that no change is
    * left behind.
    */
