@@ -348,9 +348,9 @@ function suite(dialect: ServerDialect): void {
   })
 }
 
-// each waits for its server most of the time
+// each waits for its server most of the time; within a dialect one after the other, for one of them kills the server
 describe('servers', { concurrency: SERVER_DIALECTS.length }, () => {
-  for (const dialect of SERVER_DIALECTS) describe(dialect, () => suite(dialect))
+  for (const dialect of SERVER_DIALECTS) describe(dialect, { concurrency: 1 }, () => suite(dialect))
 })
 
 test('without its file beside the bundle a server dialect says which one is missing', async t => {
