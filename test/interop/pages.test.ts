@@ -38,6 +38,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   [/^os-node gpio/, 'needs GPIO lines; test/rig/gpio-gateway.test.ts'],
   [/^os-node source test shed$/, 'needs a sensor; test/interop/gateway.test.ts tests a source'],
   [/^os-node transmit --medium UART /, 'needs a serial port; test/interop/serial.test.ts'],
+  [/^os-node (backup .*--passphrase-file|restore) /, 'needs a passphrase, and no gateway; test/interop/backup.test.ts'],
   [/^(ip|systemctl|sudo) /, 'changes the system; test/rig, and test/unit/config/config-examples.test.ts for the files'],
 ]
 
