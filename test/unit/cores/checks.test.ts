@@ -142,6 +142,8 @@ test('random frames: one by one, in batches and the slow way, a receiver says th
     }
     const aid = pick(AIDS)
     if (next() < 0.004) {
+      // keys are those of the time a frame is read
+      w.settle(epoch ?? -1)
       if (w.keys.has(aid)) w.keys.delete(aid)
       else w.keys.set(aid, Buffer.from(Array.from({ length: 32 }, () => below(256))))
     }
@@ -195,7 +197,6 @@ test('random frames: one by one, in batches and the slow way, a receiver says th
     const name = `${code ?? kind} ${meta.base_cmd}`
     kinds.set(name, (kinds.get(name) ?? 0) + 1)
     w.waiting.push({ frame, slow, said })
-    // keys are those of the time a frame is read
     if (next() < 1 / 20 || w.keys.size > 0) w.settle(epoch ?? -1)
   }
   for (const [k, w] of worlds.entries()) {
