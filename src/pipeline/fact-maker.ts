@@ -14,7 +14,7 @@ export class FactMaker {
   /** `rebuilt`: only what the frame carried is known, and the text of no value says enough (X33). */
   make(history: SlotHistory, aid: number, tRaw: number, rebuilt = false): Fact {
     const { shape, count, ids } = history
-    // of its size from the start: one that grows by itself begins with 17 places
+    // allocated at its size: V8 gives an array that grows 17 places at once
     const sensors = new Array<SensorFact>(count)
     let known = 0
     for (let i = 0; i < count; i++) {

@@ -2,12 +2,12 @@
 // caller's, in a folder the gateway may have no right to. The passphrase of secrets comes from a file, the environment or a prompt.
 // Errors: those of src/backup; USAGE for a FILE that is there; LOCKED where a gateway runs on what is to be replaced.
 import { resolve } from 'node:path'
-import type { BackupResult, RestoreResult } from '../../backup'
+import type { BackupResult, BackupSource, RestoreResult } from '../../backup'
+import type { ConfigStore } from '../../config'
 import { systemClock } from '../../lib/clock'
 import { counted } from '../../lib/counted'
 import { OsError } from '../../lib/errors'
 import { bytesText } from '../../units/display'
-import { sourceOf } from '../backup-source'
 import { inUpdateFile } from '../update-file'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
@@ -18,6 +18,19 @@ const PASSPHRASE_FILE: OptionSpec = {
   type: 'string',
   value: 'PATH',
   help: `file with the passphrase in its first line (else ${VARIABLE}, else it is prompted for)`,
+}
+
+/** What a backup is made of, from the configuration. */
+function sourceOf(config: ConfigStore, version: string, passphrase?: string): BackupSource {
+  const { device_id, assigned_id, security_settings } = config.config
+  const store = security_settings.secure_session_store
+  return {
+    dataDir: config.dataDir,
+    config: config.texts(),
+    except: [config.path, ...(store ? [resolve(config.baseDir, store)] : [])],
+    about: { version, created: systemClock.wall(), device_id, assigned_id },
+    passphrase,
+  }
 }
 
 type Prepare = Parameters<NonNullable<Verb['prepare']>>
