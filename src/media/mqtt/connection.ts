@@ -1,7 +1,8 @@
 // One connection to a broker, from CONNECT to its end: mqtt.js without its reconnects, its resends and its hasty
 // acknowledgements. The supervisor decides when to connect again (R11), the log what goes again, the receiver when a
 // packet is acknowledged. What fails: no way to the broker, a refusal (open throws, with the broker's own words), a
-// connection that ends (`lost`, with the broker's reason where it gave one; what was under way resolves with it).
+// connection that ends (`lost`, with the broker's reason where it gave one; what was under way resolves with it). A broker
+// that answers pings and acknowledges no packet for 30 s loses the connection, else those packets would wait for ever.
 import type { Duplex } from 'node:stream'
 import MqttClient, { type IClientOptions, type IPublishPacket, type Packet } from 'mqtt/lib/client'
 import { asOsError, OsError } from '../../lib/errors'
@@ -28,6 +29,8 @@ export interface ConnectOptions {
   will?: { topic: string; payload: string }
   /** messages that may wait to be settled */
   maxUnsettled: number
+  /** ms that packets wait with none of them acknowledged before the connection is broken; 30,000 if left out */
+  acknowledgeMs?: number
   onMessage: MessageHandler
   /** called once, never before connect() has settled */
   onLost: (reason: string) => void
@@ -54,6 +57,7 @@ function checkClient(version: string): void {
 /** a broker that accepts the connection and says nothing */
 const CONNACK_MS = 10_000
 const GOODBYE_MS = 1000
+const ACKNOWLEDGE_MS = 30_000
 /** CONNACK codes that speak of the version: 1 (3.1.1), 132 (5) */
 const WRONG_VERSION = [1, 132]
 
@@ -84,6 +88,8 @@ export class MqttConnection {
   readonly #options: ConnectOptions
   readonly #pending = new Set<(reason: string) => void>()
   #pinger: NodeJS.Timeout | undefined
+  /** runs since the last acknowledgement, or since there is something to acknowledge */
+  #silence: NodeJS.Timeout | undefined
   #why = ''
   #ended = false
   #open = false
@@ -148,14 +154,30 @@ export class MqttConnection {
    */
   publish(topic: string, payload: Uint8Array, qos: Qos, retain = false): Promise<string | null> {
     if (this.#ended) return Promise.resolve(this.#why)
+    if (this.#pending.size === 0) this.#awaitAcknowledgement()
     return new Promise(resolve => {
       this.#pending.add(resolve)
       const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength)
       this.#client.publish(topic, bytes, { qos, retain }, error => {
-        this.#pending.delete(resolve)
+        if (this.#pending.delete(resolve) && this.#pending.size > 0) this.#silence?.refresh()
         resolve(error ? error.message : null)
       })
     })
+  }
+
+  #awaitAcknowledgement(): void {
+    if (this.#silence) this.#silence.refresh()
+    else this.#silence = setTimeout(() => this.#silent(), this.#options.acknowledgeMs ?? ACKNOWLEDGE_MS)
+  }
+
+  /** While we read nothing, the acknowledgements of the broker are not read either. */
+  #silent(): void {
+    const packets = this.#pending.size
+    if (packets > 0 && this.#pinger) this.#awaitAcknowledgement()
+    if (packets === 0 || this.#pinger) return
+    const seconds = (this.#options.acknowledgeMs ?? ACKNOWLEDGE_MS) / 1000
+    this.#why = `the broker acknowledged none of ${packets} packets for ${seconds} s`
+    this.#client.stream.destroy()
   }
 
   /** Throws LINK_DOWN when the broker refuses. */
@@ -230,6 +252,7 @@ export class MqttConnection {
   /** While nothing is read, the answers to our pings are not read either; the broker still hears from us. */
   #paused(paused: boolean): void {
     clearInterval(this.#pinger)
+    this.#pinger = undefined
     if (!paused || this.#ended) return
     this.#client.reschedulePing(true)
     this.#pinger = setInterval(
@@ -252,6 +275,7 @@ export class MqttConnection {
     this.#ended = true
     this.#why ||= why
     clearInterval(this.#pinger)
+    clearTimeout(this.#silence)
     const pending = [...this.#pending]
     this.#pending.clear()
     for (const settle of pending) settle(this.#why)

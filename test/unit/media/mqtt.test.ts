@@ -1,7 +1,9 @@
 // MQTT without a broker of the house: topics, the order of acknowledgements, and a broker that misbehaves as told.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import MqttClient from 'mqtt/lib/client'
 import { systemClock } from '../../../src/lib/clock'
 import { silentLogger } from '../../../src/lib/logger'
@@ -152,6 +154,42 @@ test('a PUBACK with an error is not taken: false, counted, degraded with the rea
   reasonCode = 0
   assert.equal(await up.send(Buffer.from('b')), true)
   assert.deepEqual(texts, ['degraded Publish error: Quota exceeded', 'degraded '])
+})
+
+test('a broker that answers pings and acknowledges nothing loses the connection; one that acknowledges slowly keeps it', async t => {
+  let slow = true
+  const { broker } = await fake(t, (packet, client) => {
+    if (welcome(packet, client) || packet.cmd !== 'publish' || !slow) return
+    const answer = () => client.send({ cmd: 'puback', messageId: packet.messageId! })
+    // six packets take longer together than the limit, and the last of them longer than the limit since it was sent
+    setTimeout(answer, 60 * broker.count('publish'))
+  })
+  const lost: string[] = []
+  const connection = await connectBroker({
+    openSocket: async () => {
+      const socket = connect(broker.port, '127.0.0.1')
+      await once(socket, 'connect')
+      return socket
+    },
+    versions: [5],
+    clientId: 'c',
+    clean: true,
+    keepaliveS: 60,
+    sessionExpiryS: 0,
+    maxUnsettled: 10,
+    acknowledgeMs: 200,
+    onMessage: () => undefined,
+    onLost: reason => lost.push(reason),
+  })
+  const publish = () => connection.publish('t', Buffer.from('a'), 1)
+  assert.deepEqual(await Promise.all(Array.from({ length: 6 }, publish)), Array(6).fill(null))
+  // nothing waits: silence is no fault
+  await delay(300)
+  assert.deepEqual(lost, [])
+  slow = false
+  const reason = 'the broker acknowledged none of 2 packets for 0.2 s'
+  assert.deepEqual(await Promise.all([publish(), publish()]), [reason, reason])
+  assert.deepEqual(lost, [reason])
 })
 
 test('R11: a broker that kicks after CONNACK sees no storm', async t => {
