@@ -3,7 +3,7 @@
 // its types and dist/os-node-selftest.js (what plugin-test runs) beside it.
 //   --install   first fetches the packages of package-lock.json when they are missing or changed
 //   --start     what `npm start` needs: fetches only the packages that the bundle is made of, and builds without type files
-//   --tests     also bundles test/**/*.test.ts to .build/test; --tests=TEXT those with TEXT in their path
+//   --tests     also bundles test/**/*.test.ts to .build/test; --tests=TEXT,… those with a TEXT in their path
 //   --no-types  skips the type files          --quiet    prints nothing          --any-size  has no limit of bytes (mutants)
 //   --generate  only rewrites the committed tables that are made from packages (src/units/atoms.generated.json)
 //   --deb       also makes the Debian packages; --deb=arm64,armhf those; --quick packs them less

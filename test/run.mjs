@@ -1,12 +1,12 @@
 #!/usr/bin/env node
-// Runs the tests: `node test/run.mjs [--long] [--only TEXT] [--node PATH] [group …]`; without a group, all of them.
+// Runs the tests: `node test/run.mjs [--long] [--only TEXT,…] [--node PATH] [group …]`; without a group, all of them.
 // It installs the npm packages, builds, and runs every file as a process of its own; short files of the group unit share one,
 // a dozen at a time, unless they change their process (SHARES_NOT).
 //
 // Where a test goes: test/<group>/**/<name>.test.ts; unit mirrors src/. What takes long by nature (minutes of weather, kernels
 // under emulation) is <name>.long.test.ts, which only `npm run test:long` (--long) runs. A file with a line `// Long: REASON`
 // (its own or a helper's) runs in both, in test:long with OS_NODE_LONG=1: more rounds of a property, a longer search
-// (`rounds` of test/lib/random.ts).
+// (`rounds` of test/lib/random.ts). With OS_NODE_LONG=quarter, as in .ci/run, test:long takes a quarter of all that.
 // What a test needs of the machine: a line `// Needs: cc mosquitto` in the file or in the helper that uses it; the names are
 // in test/needs.mjs. As root on Debian, missing packages are installed; otherwise the file is listed as NOT RUN with the
 // command that would make it run. That fails the run only with CI=true.
@@ -62,7 +62,10 @@ if (flag('--install')) {
 const CORES = Math.max(2, availableParallelism())
 /** Files that run side by side at most, for a container may see idle processors that it cannot use. */
 const MOST = 4 * CORES
-/** Each group, and how many of its files at most run side by side: a kernel of the rig has about a GB, a browser its own. */
+/**
+ * Each group, and how many of its files at most run side by side: a kernel of the rig has about a GB and changes processes slowly, so that more
+ * than three hold each other up; a browser its own.
+ */
 const GROUPS = {
   unit: Infinity,
   interop: Infinity,
@@ -70,7 +73,7 @@ const GROUPS = {
   crash: Infinity,
   net: Infinity,
   browser: 1,
-  rig: Math.max(1, Math.floor(totalmem() / 2 ** 30 / 2)),
+  rig: Math.max(1, Math.min(3, Math.floor(totalmem() / 2 ** 30 / 2))),
   image: 1,
   spec: Infinity,
 }
@@ -99,7 +102,8 @@ const unknown = asked.filter(group => !(group in GROUPS))
 if (unknown.length > 0) stop(`no test group ${unknown.join(', ')}; groups: ${Object.keys(GROUPS).join(' ')}`, 2)
 
 const isLong = file => file.endsWith('.long.test.ts')
-const named = all.filter(file => asked.includes(groupOf(file)) && (!only || file.includes(only)))
+const isNamed = file => !only || only.split(',').some(text => file.includes(text))
+const named = all.filter(file => asked.includes(groupOf(file)) && isNamed(file))
 const chosen = named.filter(file => (long ? isLong(file) || runsInBoth(file) : !isLong(file)))
 if (chosen.length === 0 && (only || args.length > 0)) {
   const other = named.length > 0 ? `; ${long ? 'without' : 'with'} --long there is ${named.join(' ')}` : ''
@@ -258,7 +262,7 @@ function start(files, next) {
       TMPDIR: TMP,
       OS_NODE_TEST_ROOT: root,
       NO_COLOR: '1',
-      ...(long ? { OS_NODE_LONG: '1' } : {}),
+      ...(long ? { OS_NODE_LONG: process.env.OS_NODE_LONG ?? '1' } : {}),
       ...(needs.get(file).includes('quicnode') ? { OS_NODE_QUIC_NODE: quicNode(nodePath) } : {}),
     },
     detached: true,

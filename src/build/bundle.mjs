@@ -234,7 +234,8 @@ async function bundle({ tests = false, types = true } = {}) {
   rmSync(join(root, 'dist'), { recursive: true, force: true })
   // a subset of the tests gets what its own text names: the other tests, the types
   const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
-  const some = tests === true ? all : all.filter(file => relative(root, file).includes(tests))
+  const some =
+    tests === true ? all : all.filter(file => tests.split(',').some(text => relative(root, file).includes(text)))
   const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
   const typed =
     types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes(root)

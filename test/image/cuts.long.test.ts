@@ -1,7 +1,7 @@
 // The power of the emulated board is cut at random moments: while it starts, while readings come, packets are received, questions are
 // answered and an update is written or tried. Its card has a volatile cache that loses a part of what was not flushed and tears blocks
 // (test/lib/volatile-disk.ts). Every start comes back, with what was acknowledged or called committed (R26), and programs that skip the
-// flush are caught. `npm run test:image` cuts 40 times, `npm run test:long` five times, OS_NODE_CUTS=N says another number; OS_NODE_SEED
+// flush are caught. `npm run test:image` cuts 40 times, `npm run test:long` five times, `.ci/run` twice, OS_NODE_CUTS=N another number; OS_NODE_SEED
 // repeats a run's choices.
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
@@ -11,14 +11,14 @@ import type { Server } from 'node:http'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
 import { sleep, until } from '../lib/gateway'
-import { prng } from '../lib/random'
+import { prng, QUARTER } from '../lib/random'
 import type { Cut, VolatileDisk } from '../lib/volatile-disk'
 import { type Answer, BOOT_MS, Board, PLACES, type Power } from './board'
 import { Load, type Writer } from './load'
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
-const CUTS = Number(process.env.OS_NODE_CUTS ?? (whole ? 40 : 5))
-const FIRST = whole ? Math.ceil(CUTS / 5) : 2
+const CUTS = Number(process.env.OS_NODE_CUTS ?? (whole ? 40 : QUARTER ? 2 : 5))
+const FIRST = whole ? Math.ceil(CUTS / 5) : Math.floor(CUTS / 2)
 const RUNNING = CUTS - FIRST
 /** writes of a first start, of a later one, of ten seconds of load, and of an update until it is confirmed */
 const WRITES = { first: 600, start: 60, load: 150, update: 1500 }

@@ -3,8 +3,15 @@
 /** Whether `npm run test:long` runs this file (it has a line `// Long: REASON`). */
 export const LONG = Boolean(process.env.OS_NODE_LONG)
 
+/** OS_NODE_LONG=quarter, as in `.ci/run`: `npm run test:long` takes a quarter of the rounds, boots, faults and minutes. */
+export const QUARTER = process.env.OS_NODE_LONG === 'quarter'
+
 /** Rounds of a property: `usual` in `npm test`, `long` in `npm run test:long` (the file has a line `// Long: REASON`). */
-export const rounds = (usual: number, long: number): number => (LONG ? long : usual)
+export function rounds(usual: number, long: number): number {
+  if (!LONG) return usual
+  if (!QUARTER) return long
+  return long > usual ? Math.max(usual, long / 4) : Math.min(usual, long * 4)
+}
 
 /** Numbers from 0 to below 1 that follow from a seed alone, so that a failing property test can be run again. */
 export function prng(seed: number): () => number {
