@@ -279,7 +279,7 @@ async function openControl({ config, logger, undo }: Opened, context: CommandCon
   const [{ startControl }, { runRequest }] = await Promise.all([import('./gateway/control'), import('./commands')])
   const control = await startControl({
     dataDir: config.dataDir,
-    run: (request, gone) => runRequest({ ...context, signal: gone }, request),
+    run: (request, watch) => runRequest({ ...context, ...watch }, request),
     logger: logger.child('control'),
   })
   undo.push({ name: 'control', limitMs: 500, run: () => control.close() })

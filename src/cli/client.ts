@@ -23,6 +23,8 @@ interface Request {
 interface AskOptions {
   /** takes the rows of a streaming command; the next is read when the promise settles */
   onRow?(row: unknown): Promise<void> | void
+  /** bytes done, and of how many */
+  progress?(done: number, total: number): void
   signal?: AbortSignal
   silenceMs?: number
 }
@@ -42,7 +44,7 @@ function revive(value: unknown): OsError {
 
 /** Sends one request on an open socket and waits for its answer. Closes the socket. */
 export async function ask(socket: Socket, request: Request, options: AskOptions = {}): Promise<GatewayAnswer> {
-  const { onRow, signal, silenceMs = 30_000 } = options
+  const { onRow, progress, signal, silenceMs = 30_000 } = options
   let failure: OsError | undefined
   const stop = (error: OsError): void => {
     failure ??= error
@@ -75,6 +77,8 @@ export async function ask(socket: Socket, request: Request, options: AskOptions 
         clearTimeout(timer)
         await onRow?.(answer.row)
         alive()
+      } else if (Array.isArray(answer.progress)) {
+        progress?.(Number(answer.progress[0]), Number(answer.progress[1]))
       } else if ('ok' in answer) {
         if (answer.error !== undefined) throw revive(answer.error)
         const result = answer.result as Record<string, unknown> | undefined

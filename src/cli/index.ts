@@ -17,6 +17,7 @@ import {
   VERBS,
   type VerbResult,
   verbHelp,
+  type Watch,
   withVia,
 } from '../commands'
 import { inUpdateFile } from '../commands/update-file'
@@ -26,8 +27,10 @@ import { acquireLock, type DataLock } from '../gateway/lock'
 import { asOsError, errorJson, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { createLogger, type Logger } from '../lib/logger'
+import { ProgressBar } from '../lib/progress'
 import { mapStacks } from '../lib/stacks'
 import { unpackInto } from '../native'
+import { bytesText } from '../units/display'
 import { ask, type GatewayAnswer, waitForGateway } from './client'
 import { errorText, type Out, paintFor, ReaderLeft, watchReader, writeLine } from './output'
 import { actAsOwner } from './owner'
@@ -119,7 +122,7 @@ async function say({ stdout }: CliDeps, text: string): Promise<number> {
 }
 
 async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps: CliDeps): Promise<number> {
-  const { env, cwd, files = realFiles, stderr, signal, logPrefix = '' } = deps
+  const { env, cwd, files = realFiles, stderr, logPrefix = '' } = deps
   const logger = createLogger({ write: line => void stderr.write(logPrefix + line) })
   const place = {
     path: parsed.config as string | undefined,
@@ -144,7 +147,31 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
   const secret = deps.secret ?? (what => readSecret(what, process.stdin, stderr))
   const warn = (text: string): void => logger.warn(text)
   const options = verb.prepare ? await verb.prepare(parsed, path => readNamed(path, read), secret, warn) : parsed
-  const show = printer(verb, json, deps)
+  // rows on a terminal show how far it is
+  const bar = new ProgressBar(verb.rowText && deps.stdout.isTTY ? undefined : stderr, 0, undefined, bytesText)
+  try {
+    return await runVerb(verb, options, config, logger, deps, json, bar)
+  } finally {
+    bar.end()
+  }
+}
+
+async function runVerb(
+  verb: AnyVerb,
+  options: OptionValues,
+  config: ConfigStore,
+  logger: Logger,
+  deps: CliDeps,
+  json: boolean,
+  bar: ProgressBar,
+): Promise<number> {
+  const { signal } = deps
+  const progress = (done: number, total: number): void => bar.show(done, total)
+  const print = printer(verb, json, deps)
+  const show: Show = (value, result) => {
+    bar.end()
+    return print(value, result)
+  }
 
   if (verb.where !== 'local') {
     const changes = holds(verb.changes, options)
@@ -158,7 +185,7 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
     if (socket) {
       const { config: _c, 'data-dir': _d, json: _j, help: _h, ...own } = options
       const onRow = rowPrinter(verb, json, deps)
-      const request = ask(socket, { command: verb.name, options: own }, { onRow, signal })
+      const request = ask(socket, { command: verb.name, options: own }, { onRow, progress, signal })
       const answer = await request.catch(error => {
         // what goes on until it is stopped was stopped
         if (holds(verb.endless, options) && signal.aborted) return { exitCode: 0 } as GatewayAnswer
@@ -169,7 +196,7 @@ async function execute(verb: AnyVerb, parsed: OptionValues, json: boolean, deps:
     }
     if (verb.where === 'gateway') throw new OsError('NO_GATEWAY', `no gateway is running on ${config.dataDir}`)
   }
-  return await executeHere(verb, options, config, logger, show, deps, json)
+  return await executeHere(verb, options, config, logger, show, deps, json, progress)
 }
 
 /** A restore that was cut off goes on to its end before anything reads the state. Throws LOCKED, STORAGE. */
@@ -201,6 +228,7 @@ async function executeHere(
   show: Show,
   deps: CliDeps,
   json: boolean,
+  progress: Watch['progress'],
 ): Promise<number> {
   const lock =
     holds(verb.changes, options) && !holds(verb.starts, options)
@@ -212,7 +240,8 @@ async function executeHere(
       deps.stdout.write(`${json ? JSON.stringify(value) : text}\n`)
     }
     context = await deps.context({ verb, config, logger, signal: deps.signal, print, ...(lock && { lock }) })
-    const result: VerbResult<object> = await verb.run(context, options)
+    const watched = progress ? { ...context, progress } : context
+    const result: VerbResult<object> = await verb.run(watched, options)
     const onRow = rowPrinter(verb, json, deps)
     for await (const row of result.rows ?? []) await onRow(row)
     const value = withVia(context, result)

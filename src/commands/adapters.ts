@@ -1,10 +1,23 @@
 // What commands use of the rooms below: the log, by itself and of a gateway at work, and the library's node.
 import { join } from 'node:path'
 import type { Gateway } from '../gateway/gateway'
+import { OsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
-import { exportFacts, exportRow, segmentsIn, verify } from '../log'
+import { exportFacts, exportRow, type Selection, segmentsIn, verify, verifying } from '../log'
 import type { NodeBase } from '../node/node'
-import type { LogAccess, NodeLike } from './context'
+import type { LogAccess, NodeLike, Watch } from './context'
+
+/** A gateway works on between two segments. */
+async function verifyInSteps(dir: string, selection: Selection, { signal, progress }: Watch) {
+  const steps = verifying(dir, realFiles, selection)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+    progress?.(...value)
+    await new Promise(setImmediate)
+    if (signal.aborted) throw new OsError('TIMEOUT', 'stopped')
+  }
+}
 
 /** The log in the files of a data directory. */
 export const logOf = (dataDir: string): LogAccess => {
@@ -25,9 +38,9 @@ export const logOf = (dataDir: string): LogAccess => {
       const bytes = segmentsIn(dir, realFiles).reduce((sum, { size }) => sum + size, 0)
       return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost, damaged } as never
     },
-    verify: async () => verify(dir),
-    export: async function* (from) {
-      yield* exportFacts(dir, from)
+    verify: (selection, watch) => verifyInSteps(dir, selection, watch),
+    export: async function* (from, { progress }) {
+      yield* exportFacts(dir, from, realFiles, progress)
     },
   }
 }
@@ -36,9 +49,14 @@ export const logOf = (dataDir: string): LogAccess => {
 export const logOfGateway = (gateway: Gateway): LogAccess => ({
   ...logOf(gateway.config.dataDir),
   summary: async () => gateway.log.status(),
-  export: async function* (from) {
-    const reader = gateway.log.reader(from, { kinds: ['fact'] })
-    for (let record = reader.next(); record; record = reader.next()) yield exportRow(record)
+  export: async function* (from, { progress }) {
+    const { log } = gateway
+    const reader = log.reader(from, { kinds: ['fact'] })
+    const total = log.bytesAfter(from)
+    for (let record = reader.next(); record; record = reader.next()) {
+      yield exportRow(record)
+      progress?.(Math.max(0, total - log.bytesAfter(record.seq)), total)
+    }
   },
 })
 

@@ -8,7 +8,7 @@ import type { SafeModeReport } from '../gateway/guard/crashes'
 import type { LogStatus } from '../gateway/status'
 import type { Logger } from '../lib/logger'
 import type { Hardware, OutputItem } from '../links/hardware'
-import type { VerifyResult } from '../log/verify'
+import type { Selection, VerifyResult } from '../log/verify'
 import type { Reading } from '../pipeline/fact'
 import type { Plugins } from '../services'
 
@@ -46,13 +46,24 @@ export interface TerminalUiLike {
   runBios(interval: number | undefined, section: string | null): Promise<number>
 }
 
+/** What long work heeds and reports to. */
+export interface Watch {
+  /** aborted by Ctrl-C, by a client that left, by a time cap */
+  readonly signal: AbortSignal
+  /** bytes of the log that are read, and of how many; absent where it is not shown */
+  progress?(done: number, total: number): void
+}
+
 export interface LogAccess {
   /** first and last numbers, without reading every record */
   summary(): Promise<LogStatus>
-  /** reads and checks every record */
-  verify(): Promise<Pick<VerifyResult, 'ok' | 'records' | 'first_seq' | 'last_seq' | 'damaged' | 'lost'>>
+  /** reads and checks every record; what is not of the selection is not counted. Throws TIMEOUT when it is stopped. */
+  verify(
+    selection: Selection,
+    watch: Watch,
+  ): Promise<Pick<VerifyResult, 'ok' | 'records' | 'first_seq' | 'last_seq' | 'damaged' | 'lost'>>
   /** records from `from` on as `{boot, seq, t_raw, …fact}`, oldest first */
-  export(from: number): AsyncIterable<Record<string, unknown>>
+  export(from: number, watch: Watch): AsyncIterable<Record<string, unknown>>
 }
 
 export interface StartOverrides {
@@ -78,13 +89,11 @@ export interface StartedGateway {
 /** What commands use of a running gateway; outputs belong to the process that runs. */
 type CommandGateway = Pick<GatewayApi, 'status' | 'database' | 'outputs' | 'transmit' | 'reload' | 'forgetSession'>
 
-export interface CommandContext {
+export interface CommandContext extends Watch {
   readonly version: string
   readonly config: ConfigStore
   readonly logger: Logger
   readonly via: Via
-  /** aborted by Ctrl-C, by a client that left, by a time cap */
-  readonly signal: AbortSignal
   /** keys of the configuration that may be written, with all below them; absent: every key */
   writable?(): readonly string[]
   /** absent outside a running gateway */

@@ -2,8 +2,17 @@
 // by one, at the pace of who takes them. Errors: USAGE for a time that is none.
 import { csvLine } from '../lib/csv'
 import { OsError } from '../lib/errors'
+import type { Selection } from '../log'
+import type { OptionSpec, OptionValues } from './verb'
 
 type Row = Readonly<Record<string, unknown>>
+
+/** Options that select records; see selectionOf. */
+export const SELECTION: Readonly<Record<string, OptionSpec>> = {
+  since: { type: 'string', value: 'TIME', help: 'first time: UNIX seconds or ISO 8601' },
+  until: { type: 'string', value: 'TIME', help: 'last time' },
+  device: { type: 'string', value: 'ID', help: 'of this device only' },
+}
 
 /** Columns never change their order; new ones come at the end. One line a sensor; a record without sensors has one line too. */
 export const LOG_COLUMNS = [
@@ -21,11 +30,20 @@ export function timeOf(name: string, text: string): number {
   return time
 }
 
-/** The records of `device` (absent: all) with a time (t_raw) from `since` up to and with `until`, UNIX ms. */
-export async function* selected(
-  rows: AsyncIterable<Row>,
-  { since, until, device }: { since?: number; until?: number; device?: string },
-): AsyncGenerator<Row> {
+/** What the options `since`, `until` and `device` of a command select. Throws USAGE. */
+export function selectionOf({ since, until, device }: OptionValues): Selection {
+  const selection = {
+    ...(since !== undefined && { since: timeOf('since', String(since)) }),
+    ...(until !== undefined && { until: timeOf('until', String(until)) }),
+    ...(device !== undefined && { device: String(device) }),
+  }
+  if (selection.since !== undefined && selection.until !== undefined && selection.since > selection.until)
+    throw new OsError('USAGE', '--since is later than --until', { hint: 'exchange them' })
+  return selection
+}
+
+/** The rows that a selection takes. */
+export async function* selected(rows: AsyncIterable<Row>, { since, until, device }: Selection): AsyncGenerator<Row> {
   for await (const row of rows) {
     const time = Number(row['t_raw'])
     if (device !== undefined && row['id'] !== device) continue

@@ -29,9 +29,17 @@ export interface ControlAnswer {
   readonly exitCode?: number
 }
 
+/** What a request heeds while it runs. */
+export interface ControlWatch {
+  /** aborted when the client leaves */
+  readonly signal: AbortSignal
+  /** tells the client how far it is */
+  progress(done: number, total: number): void
+}
+
 export interface ControlOptions {
   dataDir: string
-  run(request: ControlRequest, signal: AbortSignal): Promise<ControlAnswer>
+  run(request: ControlRequest, watch: ControlWatch): Promise<ControlAnswer>
   logger?: Logger
   maxLineBytes?: number
   maxClients?: number
@@ -173,7 +181,15 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
       }, workingMs)
       // a command that does not heed its signal must not be kept alive by this
       beat.unref()
-      const { result, rows, text, exitCode = 0 } = await run(request, gone.signal)
+      let percent = 0
+      const progress = (done: number, total: number): void => {
+        const now = Math.floor((100 * done) / Math.max(1, total))
+        // a client that reads slowly misses some
+        if (now <= percent || gone.signal.aborted || socket.writableLength > 0) return
+        percent = now
+        socket.write(`${JSON.stringify({ id, working: true, progress: [done, total] })}\n`)
+      }
+      const { result, rows, text, exitCode = 0 } = await run(request, { signal: gone.signal, progress })
       for await (const row of rows ?? []) await send({ id, row })
       const reported = { ...(result !== undefined && { result }), ...(text !== undefined && { text }) }
       await send({ id, ok: exitCode === 0, ...reported, exit_code: exitCode })

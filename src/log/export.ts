@@ -28,18 +28,27 @@ export function exportRow({ boot, seq, quality, medium, wallMs, fact, link }: Lo
   }
 }
 
-/** Rows of the facts from `from` on. */
-export function* exportFacts(dir: string, from: number, files: Files = realFiles): Generator<Record<string, unknown>> {
+/** Rows of the facts from `from` on. `progress` takes the bytes that are read, and of how many. */
+export function* exportFacts(
+  dir: string,
+  from: number,
+  files: Files = realFiles,
+  progress?: (done: number, total: number) => void,
+): Generator<Record<string, unknown>> {
   const names = segmentFiles(dir, files)
-  for (let k = 0; k < names.length; k++) {
-    const next = names[k + 1]
-    const limit = next === undefined ? undefined : segmentBase(next)!
-    if (limit !== undefined && limit <= from) continue
-    const bytes = files.read(join(dir, names[k]!))
+  const bases = names.map(name => segmentBase(name)!)
+  const wanted = names.map((name, k) => ({ path: join(dir, name), base: bases[k]!, limit: bases[k + 1] }))
+  const all = wanted.filter(({ limit }) => limit === undefined || limit > from)
+  const total = progress ? all.reduce((sum, { path }) => sum + files.size(path), 0) : 0
+  let done = 0
+  for (const { path, base, limit } of all) {
+    const bytes = files.read(path)
     const places: number[] = []
-    scanSegment(bytes, { base: segmentBase(names[k]!)!, ...(limit !== undefined && { limit }) }, at => {
+    scanSegment(bytes, { base, ...(limit !== undefined && { limit }) }, at => {
       if (bytes[at + AT_KIND] === KIND_FACT && recordSeq(bytes, at) >= from) places.push(at)
     })
     for (const at of places) yield exportRow(decodeRecord(bytes, at))
+    done += bytes.length
+    progress?.(done, total)
   }
 }

@@ -1,9 +1,13 @@
 // Checks a log folder without opening it: every record, and the chain of segments (R29). Read-only, so it may run beside a
 // gateway. What a running gateway is just writing looks like a torn end and is not damage; the oldest segments it may be
 // dropping, so those that are gone from the old end are left to its own check at the start.
+// A selection counts the records of a device and a time; lost ones are placed by the log times of the records around them, and
+// any device may have sent them.
 import { join } from 'node:path'
 import { type Files, realFiles } from '../lib/files'
 import { CHAIN_FILE, readWitness, type Witness } from './chain-file'
+import { decodeRecord } from './decode'
+import type { LossReason } from './record'
 import { decodeHeader, type Scan, scanSegment, segmentBase, segmentFiles, segmentName } from './segment'
 import { LogState } from './state'
 
@@ -24,8 +28,28 @@ export interface VerifyResult {
   pieces: { file: string; offset: number; length: number; from?: number; to?: number }[]
 }
 
+/** Facts of `device` (absent: all) with a time (t_raw) from `since` up to and with `until`, UNIX ms. */
+export interface Selection {
+  readonly since?: number
+  readonly until?: number
+  readonly device?: string
+}
+
 /** Reads every segment of `dir`. Throws NOT_FOUND when there is no log. */
-export function verify(dir: string, files: Files = realFiles): VerifyResult {
+export function verify(dir: string, files: Files = realFiles, selection?: Selection): VerifyResult {
+  const steps = verifying(dir, files, selection)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
+}
+
+/** The same in steps of a segment, so that others may run between: each yields how many bytes of how many are read. */
+export function* verifying(
+  dir: string,
+  files: Files = realFiles,
+  selection: Selection = {},
+): Generator<[done: number, total: number], VerifyResult> {
   // before the names: a gateway may make the next segment meanwhile
   const { witness, problem } = chainOf(dir, files)
   const names = segmentFiles(dir, files)
@@ -41,13 +65,16 @@ export function verify(dir: string, files: Files = realFiles): VerifyResult {
   }
   if (problem) fault(result, { file: CHAIN_FILE, offset: 0, length: 0 })
   const state = new LogState()
+  const chosen = new Chosen(selection)
   const listed = new Map<number, number>()
   const previous = names.map(name => {
     const path = join(dir, name)
     const head = decodeHeader(files.readAt(path, 0, 64 * 1024))
     return head && !head.header.snapshot.partial ? head.header.previousLast : undefined
   })
-  names.forEach((name, k) => {
+  const total = names.reduce((sum, name) => sum + sizeOf(files, join(dir, name)), 0)
+  let done = 0
+  for (const [k, name] of names.entries()) {
     const base = segmentBase(name)!
     const bytes = files.read(join(dir, name))
     const next = names[k + 1]
@@ -61,14 +88,19 @@ export function verify(dir: string, files: Files = realFiles): VerifyResult {
         ...(knownLast !== undefined && knownLast >= base && { knownLast }),
         headed: named,
       },
-      at => state.replay(bytes, at),
+      at => {
+        state.replay(bytes, at)
+        chosen.see(bytes, at)
+      },
     )
     if (scan.header) {
       state.load(scan.header.snapshot)
       for (const [from, to] of scan.header.snapshot.segments) listed.set(from, to)
     }
     report(result, state, name, scan)
-  })
+    done += bytes.length
+    yield [done, total]
+  }
   const bases = names.map(name => segmentBase(name)!)
   const newest = bases.at(-1)
   const gone = (base: number, from: number, to: number): void => {
@@ -82,7 +114,87 @@ export function verify(dir: string, files: Files = realFiles): VerifyResult {
   const { totals } = state.ledger
   result.damaged = totals.damaged
   result.lost = totals.dropped + totals.overflow
-  return result
+  return chosen.all ? result : chosen.of(result, state)
+}
+
+const sizeOf = (files: Files, path: string): number => {
+  try {
+    return files.size(path)
+  } catch {
+    return 0 // dropped meanwhile: its read says so
+  }
+}
+
+/** clocks that were never set show earlier times */
+const SET_MS = 1_500_000_000_000
+
+/** What a selection takes of a log. */
+class Chosen {
+  readonly all: boolean
+  readonly #since: number
+  readonly #until: number
+  readonly #device: string | undefined
+  #records = 0
+  #first = 0
+  #last = 0
+  /** numbers that are not there, between the log times of the records around them */
+  readonly #gaps: { from: number; to: number; after: number; before: number }[] = []
+  #seq = 0
+  #wall = Number.NEGATIVE_INFINITY
+
+  constructor({ since, until, device }: Selection) {
+    this.all = since === undefined && until === undefined && device === undefined
+    this.#since = since ?? Number.NEGATIVE_INFINITY
+    this.#until = until ?? Number.POSITIVE_INFINITY
+    this.#device = device
+  }
+
+  /** Counts the sound record at `at` where the selection takes it. */
+  see(bytes: Buffer, at: number): void {
+    if (this.all) return
+    const { seq, wallMs, fact } = decodeRecord(bytes, at)
+    const wall = wallMs >= SET_MS ? wallMs : undefined
+    if (seq > this.#seq + 1)
+      this.#gaps.push({ from: this.#seq + 1, to: seq - 1, after: this.#wall, before: wall ?? Number.POSITIVE_INFINITY })
+    this.#seq = seq
+    this.#wall = wall ?? Number.NEGATIVE_INFINITY
+    if (!fact) return
+    const { id, tRaw } = fact
+    if ((this.#device !== undefined && id !== this.#device) || tRaw < this.#since || tRaw > this.#until) return
+    this.#records++
+    this.#first ||= seq
+    this.#last = seq
+  }
+
+  /** The result of this selection alone. */
+  of(whole: VerifyResult, { ledger }: LogState): VerifyResult {
+    const end = {
+      from: this.#seq + 1,
+      to: Number.POSITIVE_INFINITY,
+      after: this.#wall,
+      before: Number.POSITIVE_INFINITY,
+    }
+    const gaps = [...this.#gaps, end]
+    const taken = ({ from, to }: { from: number; to: number }): boolean => {
+      const around = gaps.filter(gap => gap.from <= to && gap.to >= from)
+      return around.length === 0 || around.some(({ after, before }) => before >= this.#since && after <= this.#until)
+    }
+    const lost = (...reasons: LossReason[]): number =>
+      ledger.ranges
+        .filter(range => reasons.includes(range.reason) && taken(range))
+        .reduce((sum, { records }) => sum + records, 0)
+    const pieces = whole.pieces.filter(({ from, to }) => from === undefined || to === undefined || taken({ from, to }))
+    return {
+      ...whole,
+      ok: whole.ok || (whole.pieces.length > 0 && pieces.length === 0),
+      records: this.#records,
+      first_seq: this.#first,
+      last_seq: this.#last,
+      damaged: lost('damaged'),
+      lost: lost('dropped', 'overflow'),
+      pieces,
+    }
+  }
 }
 
 function chainOf(dir: string, files: Files): { witness?: Witness | undefined; problem?: true } {

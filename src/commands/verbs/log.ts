@@ -2,17 +2,20 @@
 // damaged log is verified with ok false, exit 4.
 import { counted } from '../../lib/counted'
 import { exportedDict, UNIT_CHOICES } from '../../units/display'
-import { csvRows, selected, timeOf } from '../log-rows'
+import { csvRows, SELECTION, selected, selectionOf } from '../log-rows'
 import type { OptionSpec, Verb } from '../verb'
 
 export const logVerify: Verb = {
   name: 'log verify',
   summary: 'verify every record of the log',
-  examples: ['os-node log verify', 'os-node log verify --json'],
-  options: {},
+  description:
+    'With a device or a time: counts the records of these alone. What is lost counts where the records around it were logged ' +
+    'in that time, whatever the device.',
+  examples: ['os-node log verify', 'os-node log verify --json', 'os-node log verify --device HUB --since 2026-01-31'],
+  options: SELECTION,
   where: 'either',
-  async run(context) {
-    const value = await context.log.verify()
+  async run(context, options) {
+    const value = await context.log.verify(selectionOf(options), context)
     return { value: { ...value }, exitCode: value.ok ? 0 : 4 }
   },
   text(value, paint) {
@@ -47,20 +50,14 @@ export const logExport: Verb = {
   ],
   options: {
     from: { type: 'integer', value: 'SEQ', min: 0, default: 0, help: 'first sequence number' },
-    since: { type: 'string', value: 'TIME', help: 'first time: UNIX seconds or ISO 8601' },
-    until: { type: 'string', value: 'TIME', help: 'last time' },
-    device: { type: 'string', value: 'ID', help: 'of this device only' },
+    ...SELECTION,
     format: { type: 'string', value: 'FORMAT', choices: ['ndjson', 'csv'], default: 'ndjson', help: 'of the lines' },
     units: UNITS,
   },
   where: 'either',
-  run: async ({ log }, { from, units, since, until, device, format }) => {
-    const which = {
-      ...(since !== undefined && { since: timeOf('since', String(since)) }),
-      ...(until !== undefined && { until: timeOf('until', String(until)) }),
-      ...(device !== undefined && { device: String(device) }),
-    }
-    const found = selected(log.export(Number(from)), which)
+  run: async (context, options) => {
+    const { from, units, format } = options
+    const found = selected(context.log.export(Number(from), context), selectionOf(options))
     const rows = units === 'display' ? inDisplayUnits(found) : found
     return { rows: format === 'csv' ? csvRows(rows) : rows }
   },

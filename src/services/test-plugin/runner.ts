@@ -4,6 +4,7 @@
 // What fails is in the results: counts of failed checks or packets. An error is thrown only for options out of range
 // (BAD_REQUEST), a core that is not built in (NOT_FOUND), and a run that was ended from outside (TIMEOUT).
 import { availableParallelism } from 'node:os'
+import type { Terminal } from '../../lib/progress'
 import type { PluginHost, Service } from '../contract'
 import { type AuditReport, audit } from './audit'
 import type { Inventory } from './audit/inventory'
@@ -16,7 +17,6 @@ import { type NodeClass, runIntegration } from './integration'
 import { libraryOf } from './library'
 import { runStress, type StressOutcome } from './stress'
 import { type ChainMode, STRESS_DEFAULTS, type StressOptions } from './stress/options'
-import type { Terminal } from './stress/progress'
 import type { StressSummary } from './stress/summary'
 import type { Lib } from './vectors/common'
 

@@ -64,11 +64,17 @@ function rig(text?: string, change: (context: CommandContext) => CommandContext 
 }
 
 /** A gateway's lock and socket with a fake behind them. */
-async function gatewayOn(cwd: string): Promise<{ calls: unknown[][]; stop(): Promise<void> }> {
+async function gatewayOn(
+  cwd: string,
+  change = (context: CommandContext) => context,
+): Promise<{ calls: unknown[][]; stop(): Promise<void> }> {
   const dataDir = join(cwd, 'data')
   const lock = await acquireLock(dataDir, 'run')
   const { context, calls } = fake(ConfigStore.load({ cwd, env: {} }), { inGateway: true })
-  const server = await startControl({ dataDir, run: request => runRequest(context, request) })
+  const server = await startControl({
+    dataDir,
+    run: (request, watch) => runRequest(change({ ...context, ...watch }), request),
+  })
   lock.setSocket(server.path)
   return {
     calls,
@@ -357,6 +363,39 @@ test('an owner that does not answer is LOCKED with its pid; one that just starts
   lock.release()
   const gateway = await gatewayOn(cwd)
   assert.equal(await waiting, 0)
+  await gateway.stop()
+})
+
+test('long work shows how far it is on a terminal, here and in a gateway, and never among rows on one', async () => {
+  const slowly = (context: CommandContext): CommandContext => ({
+    ...context,
+    log: {
+      ...context.log,
+      verify: async (selection, watch) => {
+        watch.progress?.(1_000_000, 4_000_000)
+        return context.log.verify(selection, watch)
+      },
+      async *export(from, watch) {
+        watch.progress?.(1_000_000, 4_000_000)
+        yield* context.log.export(from, watch)
+      },
+    },
+  })
+  const { cwd, out, err, cli } = rig('{}', slowly)
+  assert.equal(await cli('log verify'), 0)
+  assert.equal(err.text, '', 'no terminal')
+  err.isTTY = true
+  assert.equal(await cli('log verify'), 0)
+  assert.match(err.text, /^\r\[#+\.+\] {2}25 % {2}976\.6 KiB\/3\.81 MiB .*\r\x1b\[K$/)
+  assert.equal(await cli('log export'), 0)
+  assert.match(err.text, / 25 % /)
+  out.isTTY = true
+  assert.equal(await cli('log export'), 0)
+  assert.equal(err.text, '')
+  const gateway = await gatewayOn(cwd, slowly)
+  assert.equal(await cli('log verify'), 0)
+  assert.match(err.text, / 25 % /)
+  assert.match(out.text, /sound/)
   await gateway.stop()
 })
 

@@ -77,7 +77,7 @@ test('Ctrl-C ends a command that goes on for ever with exit 0, here and in a gat
       lock &&
       (await startControl({
         dataDir: join(cwd, 'data'),
-        run: (request, signal) => runRequest({ ...context, signal }, request),
+        run: (request, watch) => runRequest({ ...context, ...watch }, request),
       }))
     if (server) lock?.setSocket(server.path)
     out.once('wrote', () => stop.abort())

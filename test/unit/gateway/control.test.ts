@@ -141,6 +141,25 @@ describe('the control socket', () => {
     assert.ok(ahead < 19_000, `the gateway was ${ahead} rows ahead`)
   })
 
+  test('progress comes once a percent, beside the answer', async () => {
+    const server = await start(async (_, { progress }) => {
+      for (let done = 0; done <= 1000; done++) {
+        progress(done, 1000)
+        await new Promise(resolve => setImmediate(resolve))
+      }
+      return { result: { ok: true } }
+    })
+    const seen: [number, number][] = []
+    const answer = await ask(
+      await dial(server.path),
+      { command: 'a', options: {} },
+      { progress: (...at) => void seen.push(at) },
+    )
+    assert.deepEqual(answer, { result: { ok: true }, exitCode: 0 })
+    assert.ok(seen.length > 1 && seen.length <= 100, `${seen.length}`)
+    assert.ok(seen.every(([done, total], k) => total === 1000 && done > (seen[k - 1]?.[0] ?? 0)))
+  })
+
   test('a reader that stops stops the rows, and one that leaves ends them', async () => {
     let made = 0
     let ended = false
@@ -152,7 +171,7 @@ describe('the control socket', () => {
       }
     }
     const aborted: AbortSignal[] = []
-    const server = await start(async (_, signal) => {
+    const server = await start(async (_, { signal }) => {
       aborted.push(signal)
       return { rows: rows() }
     })

@@ -3,9 +3,11 @@
 // What fails: a packet that cannot be made, whose header or values are wrong, or that is lost counts as failed, with its
 // reason; a core that is not built in and a thread or process that dies end the run with an error; without rscore, where it
 // is required, nothing is sent and everything counts as failed.
+
+import type { Terminal } from '../../../lib/progress'
 import { BUILT_IN_CORES, type CoreTable, coreMaker, namesOf } from '../cores'
+import { ProgressBar } from '../program'
 import { type StressOptions, settle } from './options'
-import { ProgressBar, type Terminal } from './progress'
 import { runJob, runProcess, together } from './runners'
 import type { Share } from './share'
 import { type StressSummary, summaryOf } from './summary'

@@ -6,7 +6,6 @@ import { test } from 'node:test'
 import { BUILT_IN_CORES, type CoreTable } from '../../../../src/services/test-plugin/cores'
 import { runStress } from '../../../../src/services/test-plugin/stress'
 import { Histogram } from '../../../../src/services/test-plugin/stress/histogram'
-import { ProgressBar } from '../../../../src/services/test-plugin/stress/progress'
 import { crc16 } from '../../../../src/wire/crc'
 
 const script = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'dist/os-node.js')
@@ -177,26 +176,6 @@ test('a signal ends a run, here and in processes', async () => {
     assert.equal(summary.cancelled, true)
     assert.ok(summary.ok < 1e9)
   }
-})
-
-test('the progress bar: on a terminal only, one line that is taken away at the end', () => {
-  let written = ''
-  let now = 0
-  const terminal = { isTTY: true, columns: 60, write: (text: string) => (written += text) }
-  const bar = new ProgressBar(terminal, 1000, () => now)
-  bar.show(0)
-  now = 50
-  bar.show(100)
-  now = 1000
-  bar.show(500)
-  bar.end()
-  const lines = written.split('\r').filter(Boolean)
-  assert.equal(lines.length, 3)
-  assert.match(lines[1]!, /^\[#+\.+\] {2}50 % {2}500\/1000 {2}500\/s/)
-  assert.ok(lines.every(line => line.replace('\x1b[K', '').length < 60))
-  assert.equal(lines[2], '\x1b[K')
-  const silent = { isTTY: false, write: () => assert.fail('no terminal') }
-  new ProgressBar(silent, 10).show(5)
 })
 
 test('percentiles of parts added up are within their step', () => {
