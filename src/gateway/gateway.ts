@@ -187,6 +187,7 @@ export class Gateway {
     }))
     this.uplinks = new Uplinks({
       correct: keeper.corrections.correct,
+      timeKept: () => keeper.kept,
       ...this.#links,
       ...{ log, units, files, identity: this.identity, time: this.time },
       nextSeq: () => this.#sequence.next(),

@@ -37,6 +37,8 @@ export class TimeKeeper {
   readonly #watch: TimeWatch
   readonly #logger: Logger
   #log: FlashLog | undefined
+  /** of the newest step's record */
+  #stepSeq = 0
   #onSynced: () => void = () => undefined
 
   /** With the time of the RTC, which is read on a thread. */
@@ -71,7 +73,13 @@ export class TimeKeeper {
     this.#watch.look()
   }
 
-  /** From now on every step is a record of this log. `onSynced` is called when the time became right. */
+  /** False while the record of the newest step is not on flash; a log that cannot commit does not count. */
+  get kept(): boolean {
+    const log = this.#log
+    return !log || log.degraded || this.#stepSeq <= log.committedSeq
+  }
+
+  /** From now on every step is a record of this log. `onSynced` is called when the time became right, and when its record is on flash. */
   begin(log: FlashLog, onSynced: () => void): void {
     this.#log = log
     this.#onSynced = onSynced
@@ -100,7 +108,11 @@ export class TimeKeeper {
     this.#logger.info(`${known}: ${movedMs} ms, now ${offsetMs} ms off the system clock`)
     const record = { trueWallMs: this.time.now(), offsetMs: movedMs, source }
     const seq = log.appendClock(record, synced ? 'synced' : 'unsynced')
+    this.#stepSeq = seq
     this.corrections.note(log.boot, seq, movedMs, synced)
-    if (synced) this.#onSynced()
+    if (!synced) return
+    this.#onSynced()
+    // what could not be committed is no reason to wait: see `kept`
+    void log.committed(seq).then(this.#onSynced, this.#onSynced)
   }
 }

@@ -24,6 +24,8 @@ export interface UplinkBuild
     Required<Pick<UplinkParts, 'queue' | 'watchers' | 'largest' | 'onUsable'>> {
   readonly identity: Identity
   readonly time: NodeClock
+  /** False: a correction of the time is not on flash yet. */
+  readonly timeKept?: () => boolean
   readonly files: Files
   /** secure sessions of every uplink of this run, by name */
   readonly sessions: Map<string, ServerSessions>
@@ -127,10 +129,18 @@ function probesApart({ airtime }: Medium): BackoffOptions {
   return { maxMs, quickMs: maxMs }
 }
 
-/** How long a record of a time quality is held back: one of an unsynced clock waits for the first sync, but not for ever (D18). */
+/** ms after which it is seen again whether the record of a correction is on flash */
+const KEPT_MS = 50
+
+/**
+ * How long a record of a time quality is held back: one of an unsynced clock waits for the first sync, but not for ever, and until its
+ * correction is on flash (D18): after a power cut it would go again with another time, and be another reading upstream.
+ */
 export const holding =
-  ({ config, time }: Pick<UplinkBuild, 'config' | 'time'>) =>
+  ({ config, time, timeKept }: Pick<UplinkBuild, 'config' | 'time' | 'timeKept'>) =>
   (quality: TimeQuality): number => {
-    if (quality !== 'unsynced' || time.synced) return 0
+    if (quality !== 'unsynced') return 0
+    if (timeKept?.() === false) return KEPT_MS
+    if (time.synced) return 0
     return Math.max(0, config.config.gateway.time.hold_unsynced_s * 1000 - time.unsyncedMs)
   }

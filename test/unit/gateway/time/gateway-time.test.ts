@@ -9,8 +9,12 @@ import { ConfigStore } from '../../../../src/config'
 import { Gateway } from '../../../../src/gateway/gateway'
 import { remember } from '../../../../src/gateway/restore'
 import { TimeCorrections } from '../../../../src/gateway/time/corrections'
+import { TimeKeeper } from '../../../../src/gateway/time/gateway-time'
 import type { ClockSigns } from '../../../../src/gateway/time/time-sources'
+import { holding } from '../../../../src/gateway/uplink/build'
+import { realFiles } from '../../../../src/lib/files'
 import { silentLogger } from '../../../../src/lib/logger'
+import { turn } from '../../../../src/lib/yield'
 import { Registry } from '../../../../src/links/registry'
 import { FlashLog, type LogRecord } from '../../../../src/log'
 import { resolve } from '../../../../src/units/canonical'
@@ -206,4 +210,30 @@ test('facts older than what a start reads back are corrected when an uplink come
     return record.fact!.tRaw
   })
   assert.deepEqual(times, [1000 + 507_000, 1001 + 500_000, 1002])
+})
+
+test('what a correction moves goes upstream once the record of the correction is on flash: a power cut takes no time back that was sent', async t => {
+  const dir = folder(t)
+  writeFileSync(join(dir, 'Config.json'), '{}')
+  const config = ConfigStore.load({ path: join(dir, 'Config.json'), env: {}, cwd: dir })
+  const clock = new ManualClock(0, 1000)
+  const keeper = await TimeKeeper.open({
+    ...{ config, clock, files: realFiles, logger: silentLogger, builtAt: BUILD },
+    clockSigns: () => ({}),
+  })
+  const log = await FlashLog.open({ dir: join(dir, 'log'), clock: keeper.time.quiet, files: realFiles })
+  t.after(() => log.close())
+  let pumps = 0
+  keeper.begin(log, () => pumps++)
+  const hold = holding({ config, time: keeper.time, timeKept: () => keeper.kept })
+  const { hold_unsynced_s } = config.config.gateway.time
+  assert.equal(hold('unsynced'), hold_unsynced_s * 1000)
+  keeper.time.noteServerTime(TRUE / 1000)
+  assert.equal(pumps, 1)
+  assert.equal(hold('synced'), 0)
+  assert.ok(hold('unsynced') > 0, 'its correction is in RAM only')
+  await log.flush()
+  await turn()
+  assert.equal(hold('unsynced'), 0)
+  assert.equal(pumps, 2)
 })
