@@ -1,6 +1,6 @@
 // One slave's registers as channels of a source: asks for the planned blocks one after the other and cuts the answers into
 // numbers. What fails: a block (its channels have no value; a slave that is silent is not polled for the others), an address the
-// device lacks inside a block of several (its registers are read one by one from then on), the bus (the link is lost).
+// device lacks inside a block of several (its registers are read one by one, at once and from then on), the bus (the link is lost).
 import { asOsError, OsError } from '../../src/lib/errors'
 import type { OpenableEvents } from '../../src/links/contracts'
 import { type Sample, ValueChannel } from '../kit/channel'
@@ -67,12 +67,14 @@ export class RegisterProbe implements Probe {
   async sample(): Promise<readonly Sample[]> {
     const samples: Sample[] = new Array(this.#places.length)
     let silent: OsError | undefined
-    for (const block of this.#blocks) {
+    // a block that is refused adds its registers
+    const blocks = [...this.#blocks]
+    for (const block of blocks) {
       const answer = silent ?? (await this.#ask(block))
       if (answer instanceof OsError) {
         if (answer.code !== 'BAD_REPLY') silent = answer
         for (const member of block.members) samples[member] = { value: null, raw: '', error: answer.message }
-      } else if (answer[0]! & 0x80) this.#refused(block, answer[1]!, samples)
+      } else if (answer[0]! & 0x80) blocks.push(...this.#refused(block, answer[1]!, samples))
       else for (const member of block.members) samples[member] = this.#cut(block, this.#places[member]!, answer)
     }
     // of the whole bus: whose answer it was to be is not known
@@ -94,15 +96,17 @@ export class RegisterProbe implements Probe {
     }
   }
 
-  #refused(block: Block, code: number, samples: Sample[]): void {
+  /** The registers of the block that are now read one by one, if it is to be cut up. */
+  #refused(block: Block, code: number, samples: Sample[]): Block[] {
     this.#detail.exceptions++
     const error = `slave ${this.#unit}, ${block.table} ${block.address}: ${exceptionText(code)}`
     for (const member of block.members) samples[member] = { value: null, raw: hex([code]), error }
-    if (block.members.length < 2 || (code !== ILLEGAL_ADDRESS && code !== ILLEGAL_VALUE)) return
+    if (block.members.length < 2 || (code !== ILLEGAL_ADDRESS && code !== ILLEGAL_VALUE)) return []
     const alone = block.members.flatMap(member =>
       plan([this.#places[member]!]).map(one => ({ ...one, members: [member] })),
     )
     this.#blocks = this.#blocks.flatMap(other => (other === block ? alone : [other]))
+    return alone
   }
 
   #cut({ address }: Block, { table, address: mine, type, order, bit }: Register, answer: Uint8Array): Sample {

@@ -11,6 +11,7 @@ import type { Logger } from '../lib/logger'
 import { SerialQueue } from '../lib/serial-queue'
 import type { Timers } from '../lib/timers'
 import type { LinkState, Openable } from './contracts'
+import { SILENT } from './schedule'
 
 export interface LinkOptions {
   clock: Clock
@@ -122,8 +123,10 @@ export class Link {
     this.#open()
   }
 
-  /** The link works, but badly: `reason`; empty means well again. Heard only while it is usable. */
-  complain(who: Complainer, reason: string): void {
+  /** The link works, but badly: `why`; empty means well again. Heard only while it is usable. */
+  complain(who: Complainer, why: string): void {
+    // a driver that says why needs no second reason
+    const reason = why === SILENT && this.#reasons.driver !== '' ? '' : why
     if (this.#reasons[who] === reason) return
     this.#reasons[who] = reason
     if (reason !== '') this.#failed(reason)

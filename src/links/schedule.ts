@@ -11,12 +11,15 @@ import type { Source, SourceReading } from './contracts'
 /** `at` is UNIX ms: when the read began, or for a late one when it ended. */
 export type ReadingsHandler = (source: Source, readings: readonly SourceReading[], at: number) => void
 
+/** what a read without any value is called where the driver does not say why */
+export const SILENT = 'no sensor answers'
+
 interface ScheduleOptions {
   clock: Clock
   timers: Timers
   logger: Logger
   onReadings: ReadingsHandler
-  /** the read hangs or works again (empty reason) */
+  /** the read hangs, gave no value (SILENT) or works again (empty reason) */
   complain: (reason: string) => void
   lost: (reason: string) => void
   /** a read that takes longer hangs; default: the interval, at least 1 s, at most 10 s */
@@ -111,8 +114,7 @@ export class Schedule {
       if (run !== this.#run) return
       this.tally.reads++
       this.#deliver(readings, hangs ? clock.wall() : at)
-      if (!hangs)
-        complain(readings.some(row => Number.isFinite(row[2])) || readings.length === 0 ? '' : 'no sensor answers')
+      if (!hangs) complain(readings.some(row => Number.isFinite(row[2])) || readings.length === 0 ? '' : SILENT)
     } catch (error) {
       cancel()
       if (run !== this.#run) return

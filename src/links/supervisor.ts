@@ -70,6 +70,8 @@ interface Managed {
   schedule?: Schedule
   /** why it is down, as the log has it already */
   reportedReason?: string
+  /** what was wrong with it since it was last up, as the log has it already */
+  readonly warned: Set<string>
 }
 
 const isSource = (thing: Openable): thing is Source => 'read' in thing && 'intervalMs' in thing
@@ -126,7 +128,7 @@ export class Supervisor {
       onState: (state, before) => this.#changed(managed, logger, state, before),
       onDue: () => managed.schedule?.now(),
     })
-    const managed: Managed = { link, kind: 'line' }
+    const managed: Managed = { link, kind: 'line', warned: new Set() }
     if (isSource(thing)) {
       managed.kind = 'source'
       managed.type = thing.type
@@ -212,9 +214,14 @@ export class Supervisor {
       if (state.reason !== managed.reportedReason && state.state === 'down') logger.warn(`down: ${state.reason}`)
       else if (state.reason !== managed.reportedReason) logger.info(`not present: ${state.reason}`)
       managed.reportedReason = state.reason
-    } else if (state.state === 'degraded') logger.warn(`degraded: ${state.reason}`)
-    else if (state.state === 'up') {
+    } else if (state.state === 'degraded') {
+      // a reason that went, while another stays, is no news
+      const { size } = managed.warned
+      for (const part of state.reason.split('; ')) managed.warned.add(part)
+      if (managed.warned.size > size) logger.warn(`degraded: ${state.reason}`)
+    } else if (state.state === 'up') {
       managed.reportedReason = undefined
+      managed.warned.clear()
       logger.info('up')
     } else logger.debug(state.state)
     for (const listener of this.#listeners) {

@@ -34,12 +34,12 @@ const MORE_MB = 24
 
 /** What a link says that had its plug pulled, and what one says that is up before its devices speak again. */
 const TOLD: Record<string, RegExp> = {
-  engine: /vcan0|no sensor answers/,
+  engine: /vcan0|no sensor answers|of \d+ sensors?:/,
   bus: /vcan0/,
-  meter: /unplugged|no serial port|no sensor answers/,
+  meter: /unplugged|no serial port|no sensor answers|of \d+ sensors?:/,
   wire: /unplugged|no serial port/,
   shed: /gpiochip|no GPIO chip/,
-  beacon: /adapter|hci0|no sensor answers/,
+  beacon: /adapter|hci0|no sensor answers|of \d+ sensors?:/,
 }
 
 /** The first sensor of each source: tells whose a fact is. */

@@ -82,7 +82,6 @@ test('TCP: 200 reads of every table; exceptions by name', async () => {
   assert.equal(source.counters.rx, 2000)
   assert.equal(source.counters.errors, 0)
   const beyond = await open(modbusTcp.create('far', { ...options, registers: holding(199, 200) }, context))
-  assert.deepEqual(await errors(beyond), Array(2).fill('slave 255, holding 199: illegal data address (exception 2)'))
   assert.deepEqual(await errors(beyond), [undefined, 'slave 255, holding 200: illegal data address (exception 2)'])
 })
 

@@ -699,6 +699,35 @@ test('a failed sensor keeps its place; a group without any value is degraded; Na
   assert.equal(supervisor.links()['i2c']?.reason, 'no sensor answers')
 })
 
+test('one WARN line for a source that fails: the word of its driver alone, none when it recovers, one more for news', async () => {
+  const { supervisor, timers, lines } = rig()
+  const source = new FakeSource('plc', 1000)
+  const says = [
+    '',
+    'slave 1 is silent',
+    'slave 1 is silent',
+    '',
+    '',
+    'slave 2 is silent; a wire is loose',
+    'a wire is loose',
+  ]
+  source.onRead = async n => {
+    source.events!.degraded(says[n] ?? '')
+    return [['a', 'ERROR', n === 1 || n === 2 || n === 5 ? null : n, 'Cel']]
+  }
+  supervisor.add(source)
+  await timers.advance(0)
+  assert.equal(supervisor.links()['plc']?.reason, 'slave 1 is silent')
+  await timers.advance(2000)
+  assert.equal(supervisor.links()['plc']?.state, 'up')
+  await timers.advance(3000)
+  assert.equal(supervisor.links()['plc']?.reason, 'a wire is loose')
+  assert.deepEqual(
+    lines.filter(line => /WARN/.test(line)).map(line => line.trim().replace(/.* plc: /, '')),
+    ['degraded: slave 1 is silent', 'degraded: slave 2 is silent; a wire is loose'],
+  )
+})
+
 test('a read that throws loses the group, which reopens after a pause', async () => {
   const { supervisor, timers } = rig()
   const source = new FakeSource('hwmon', 1000)
