@@ -52,7 +52,7 @@ export class Alarms {
   /** A lane reached that seq: the alarm sent before its turn is the lane's from now on. */
   reached(seq: number): Item | undefined {
     const item = this.#ahead.get(seq)
-    if (item) this.#ahead.delete(seq)
+    this.#ahead.delete(seq)
     return item
   }
 

@@ -18,6 +18,16 @@ test('the exchange over a slow medium waits for the longest frame and its answer
   assert.deepEqual([batches.batchItems, batches.batchBytes], [3, 0])
 })
 
+test('a direct window takes exactly its bytes, and one packet of any size where nothing is on its way', () => {
+  const none = (): undefined => undefined
+  const medium = { send: async () => true } as never
+  const rest = { clock: new ManualClock(), acked: none, refused: none, batchItems: 1, batchBytes: 0 }
+  const window = new DirectWindow({ delivery: 'medium', medium, maxBytes: 100, ...rest })
+  assert.equal(window.room(4000), true)
+  window.take(new Uint8Array(60), null)
+  assert.deepEqual([window.room(40), window.room(41)], [true, false])
+})
+
 test('direct windows over media that take, refuse, throw and take their time go as window.txt says', async () => {
   const trace = new Trace('unit/gateway/uplink/window.txt')
   for (let round = 0; round < 8; round++) {
