@@ -43,14 +43,21 @@ function shown(value: unknown): string {
   return text.length > 40 ? `${text.slice(0, 40)}…` : text
 }
 
-/** Throws BAD_ARGUMENT where `value` is not what `spec` says: `configPath text?`. `where`: the function. */
-export function checkArgument(where: string, spec: string, value: unknown): void {
+type Check = (where: string, value: unknown) => void
+
+/** `configPath text?` as a function, so that a text is read once and not with every call. */
+function checkOf(spec: string): Check {
   const [name = '', kind = ''] = spec.split(' ')
-  if (kind.endsWith('?') && (value === undefined || value === null)) return
-  if (kind.endsWith('~') && value === undefined) return
   const [what, holds] = KINDS[kind.replace(/[?~]$/, '')]!
-  if (!holds(value)) throw badArgument(where, name, what, value)
+  const [mayLack, mayBeNull] = [/[?~]$/.test(kind), kind.endsWith('?')]
+  return (where, value) => {
+    if ((mayLack && value === undefined) || (mayBeNull && value === null)) return
+    if (!holds(value)) throw badArgument(where, name, what, value)
+  }
 }
+
+/** Throws BAD_ARGUMENT where `value` is not what `spec` says: `configPath text?`. `where`: the function. */
+export const checkArgument = (where: string, spec: string, value: unknown): void => checkOf(spec)(where, value)
 
 type Words<Text extends string> = Text extends `${infer First} ${infer Tail}` ? First | Words<Tail> : Text
 type Missing<All, Some> = Exclude<All | Some, All & Some>
@@ -84,8 +91,9 @@ export const checkFunction = <F extends (...args: never[]) => unknown>(
   specs: readonly string[],
   call: F,
 ): F => {
+  const checks = specs.map(checkOf)
   const checked = (...args: Parameters<F>): unknown => {
-    for (const [k, spec] of specs.entries()) checkArgument(where, spec, args[k])
+    checks.forEach((check, k) => check(where, args[k]))
     return call(...args)
   }
   return readsAs(checked, call, call.name) as F
@@ -110,9 +118,11 @@ export function checkMethods(
     const original = methods[method]!
     const rejects = original.constructor.name === 'AsyncFunction'
     const where = `${name}.${method}`
+    const checks = specs.map(checkOf)
+    // a gateway calls IdAllocator.touch for every packet
     const checked = function (this: unknown, ...args: unknown[]): unknown {
       try {
-        for (const [k, spec] of specs.entries()) checkArgument(where, spec, args[k])
+        for (let k = 0; k < checks.length; k++) checks[k]!(where, args[k])
       } catch (error) {
         if (rejects) return Promise.reject(error)
         throw error
