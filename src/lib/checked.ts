@@ -93,7 +93,7 @@ export const checkFunction = <F extends (...args: never[]) => unknown>(
 ): F => {
   const checks = specs.map(checkOf)
   const checked = (...args: Parameters<F>): unknown => {
-    checks.forEach((check, k) => check(where, args[k]))
+    for (const [k, check] of checks.entries()) check(where, args[k])
     return call(...args)
   }
   return readsAs(checked, call, call.name) as F

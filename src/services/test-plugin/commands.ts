@@ -5,6 +5,7 @@ import type { AuditReport } from './audit'
 import { KINDS } from './audit/inventory'
 import type { Outcome, RunOptions } from './checks'
 import type { Comparison } from './compare'
+import { bars } from './plot'
 import { counted } from './program'
 import type { StressOutcome } from './stress'
 import { STRESS_OPTIONS, type StressOptions } from './stress/options'
@@ -94,11 +95,15 @@ export const testCommands = (runner: Suites): Record<string, CliHandler> => ({
     },
   },
   full_load: {
-    summary: 'stress with all CPUs on every core that is built in',
+    summary: 'stress with all CPUs in batches on every core that is built in',
     options: STRESS_OPTIONS,
     run: async (options, { signal }) => {
       const { ok, ...load } = await runner.fullLoad(stressOf(options), signal)
-      const text = [`${load.cpus} CPUs`, ...load.runs.map(textOfStress)].join('\n')
+      const rates = bars(
+        load.runs.map(run => [run.core, run.throughput_pps]),
+        '/s',
+      )
+      const text = [`${load.cpus} CPUs`, ...load.runs.map(textOfStress), 'packets/s', ...rates].join('\n')
       return reported(ok, { suite: 'full_load', ...load }, text)
     },
   },
@@ -142,9 +147,10 @@ function textOfStress(s: StressSummary): string {
   const { header_probe: probe } = s
   return [
     `stress on ${s.core}, ${s.chain_mode}: ${s.ok} of ${s.total} passed, ${s.fail} failed${s.cancelled ? ', stopped' : ''}`,
-    `  ${s.throughput_pps} packets/s in ${s.duration_s.toFixed(2)} s; ${s.bytes_per_packet} bytes each`,
+    `  ${s.throughput_pps} packets/s in ${s.duration_s.toFixed(2)} s; ${s.bytes_per_packet} bytes each; at work at once: ${s.overlap}`,
     `  latency ms: mean ${s.avg_latency_ms.toFixed(4)}, p50 ${s.p50_latency_ms.toFixed(4)}, ` +
       `p95 ${s.p95_latency_ms.toFixed(4)}, p99 ${s.p99_latency_ms.toFixed(4)}, most ${s.max_latency_ms.toFixed(4)}`,
+    ...bars(s.latency_steps.map(({ up_to_ms, packets }) => [`${up_to_ms.toPrecision(3)} ms`, packets])),
     ...(probe.enabled ? [`  headers checked: ${probe.attempted}, wrong: ${probe.failed}`] : []),
     ...Object.entries(s.errors).map(([why, times]) => `  FAILED ${times} × ${why}`),
   ].join('\n')
@@ -153,8 +159,15 @@ function textOfStress(s: StressSummary): string {
 const textOfComparison = ({ cores, note, wrong, differences }: Comparison): string =>
   [
     ...cores.map(
-      ({ name, full_pps, diff_pps, heart_pps, decode_pps }) =>
-        `${name}: FULL ${full_pps}/s, DIFF ${diff_pps}/s, HEART ${heart_pps}/s, decoded ${decode_pps}/s`,
+      ({ name, full_pps, diff_pps, heart_pps, batch_pps, decode_pps }) =>
+        `${name}: FULL ${full_pps}/s, DIFF ${diff_pps}/s, HEART ${heart_pps}/s, in batches ${batch_pps}/s, decoded ${decode_pps}/s`,
+    ),
+    ...bars(
+      cores.flatMap(({ name, diff_pps, batch_pps }): [string, number][] => [
+        [`${name}, one by one`, diff_pps],
+        [`${name}, in batches`, batch_pps],
+      ]),
+      '/s',
     ),
     note,
     ...(wrong > 0 ? [`FAILED ${counted(wrong, 'packet')} decoded to other values`] : []),

@@ -11,6 +11,8 @@ interface CoreRates {
   readonly full_pps: number
   readonly diff_pps: number
   readonly heart_pps: number
+  /** DIFFs made in batches of 256 */
+  readonly batch_pps: number
   readonly decode_pps: number
 }
 
@@ -29,6 +31,7 @@ export interface Comparison {
 
 const DEVICES = 4
 const ROUNDS = 256
+const BATCH = 256
 const WINDOWS = 3
 const WINDOW_MS = 60
 const AID = 0x00c0_ffee
@@ -83,6 +86,8 @@ async function ratesOf(name: string, make: CoreTable[string], precision: number)
     core.transmitFast(row(ring.length - 1).readings, 'rate', 'ONLINE', t++, AID, 'FULL')
     return (n: number): void => void core.transmitFast(row(n).readings, 'rate', 'ONLINE', t++, AID, strategy)
   }
+  const batches = make({ precision })
+  let t = T0
   const core = make({ precision })
   const packets = Array.from({ length: 4096 }, (_, n) =>
     core.transmitFast(at(n).readings, 'rate', 'ONLINE', T0 + n, AID, n === 0 ? 'FULL' : 'DIFF'),
@@ -93,6 +98,10 @@ async function ratesOf(name: string, make: CoreTable[string], precision: number)
     full_pps: await rateOf(sender(at, 'FULL')),
     diff_pps: await rateOf(sender(at, 'DIFF')),
     heart_pps: await rateOf(sender(() => at(0), 'DIFF')),
+    batch_pps: await rateOf(n => {
+      batches.stage(at(n).readings, 'rate', 'ONLINE', t++, AID, 'DIFF')
+      if (batches.staged === BATCH) batches.take()
+    }),
     decode_pps: await rateOf(n => {
       const k = n % packets.length
       // a pass is decoded by a receiver that is new to it

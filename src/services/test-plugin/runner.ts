@@ -17,6 +17,7 @@ import { type NodeClass, runIntegration } from './integration'
 import { libraryOf } from './library'
 import { runStress, type StressOutcome } from './stress'
 import { type ChainMode, STRESS_DEFAULTS, type StressOptions } from './stress/options'
+import { compareApart } from './stress/runners'
 import type { StressSummary } from './stress/summary'
 import type { Lib } from './vectors/common'
 
@@ -34,6 +35,8 @@ export interface TestParts {
 
 /** packets of full_load for each CPU, by default */
 const LOAD_PER_CPU = 100_000
+/** and of one batch: only in batches the cores differ */
+const LOAD_BATCH = 256
 
 export class TestRunner implements Service {
   readonly #parts: TestParts
@@ -163,21 +166,26 @@ export class TestRunner implements Service {
     return { ok, component, integration, stress: { summary, fail } }
   }
 
-  /** Rates and bytes of the cores that are built in. */
+  /** Rates and bytes of the cores that are built in, measured in a thread of its own. */
   compare(): Promise<Comparison> {
     return this.#noted(
       'compare',
       ({ ok }) => (ok ? 0 : 1),
-      () => compareCores(this.#cores, this.#precision),
+      () => {
+        const { cores, script } = this.#parts
+        // a thread knows the built-in ones alone
+        return cores ? compareCores(cores, this.#precision) : compareApart(script, this.#precision)
+      },
     )
   }
 
-  /** Stress with all CPUs, on every core that is built in. */
+  /** Stress with all CPUs in batches, on every core that is built in. */
   async fullLoad(options: Partial<StressOptions> = {}, signal?: AbortSignal): Promise<FullLoad> {
     const cpus = availableParallelism()
     const runs: StressSummary[] = []
     for (const core_backend of Object.keys(this.#cores)) {
-      const load = { total: LOAD_PER_CPU * cpus, workers: cpus, threads_per_process: cpus, ...options, core_backend }
+      const all = { total: LOAD_PER_CPU * cpus, workers: cpus, threads_per_process: cpus, batch_size: LOAD_BATCH }
+      const load = { ...all, ...options, core_backend }
       runs.push((await this.stress(load, signal))[0])
       if (signal?.aborted) break
     }

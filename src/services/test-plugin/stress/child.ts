@@ -1,7 +1,9 @@
 // A worker thread or child process of a stress run: gets its job, says when it is ready, starts on command, gives its
-// results. It ends with the one that started it.
+// results. It compares the cores, too. It ends with the one that started it.
 
 import { parentPort } from 'node:worker_threads'
+import { compareCores } from '../compare'
+import { BUILT_IN_CORES } from '../cores'
 import { asOsError } from '../program'
 import { type FromChild, type Job, type Runner, runJob, type ToChild } from './runners'
 
@@ -23,6 +25,8 @@ export function runStressChild(script: string): void {
   }
   const take = (message: ToChild): void => {
     if ('job' in message) begin(message.job)
+    else if ('compare' in message)
+      compareCores(BUILT_IN_CORES, message.compare.precision).then(comparison => post({ comparison }), fail)
     else runner?.go()
   }
   if (parentPort) parentPort.on('message', take)

@@ -11,6 +11,11 @@ export interface HistogramParts {
   max: number
 }
 
+export interface LatencyStep {
+  readonly up_to_ms: number
+  readonly packets: number
+}
+
 export class Histogram {
   readonly #counts = new Float64Array(BUCKETS)
   #count = 0
@@ -49,6 +54,22 @@ export class Histogram {
       if (seen >= wanted && seen > 0) return Math.min(this.#max, upperEnd(k))
     }
     return this.#max
+  }
+
+  /** For a plot: packets of each power of two of nanoseconds, from the fastest that has any to the slowest. */
+  steps(): LatencyStep[] {
+    const all: LatencyStep[] = []
+    for (let k = 0; k < BUCKETS; k += STEPS) {
+      const packets = this.#counts.subarray(k, k + STEPS).reduce((sum, n) => sum + n, 0)
+      all.push({ up_to_ms: upperEnd(k + STEPS - 1), packets })
+    }
+    const last = all.findLastIndex(({ packets }) => packets > 0)
+    return last < 0
+      ? []
+      : all.slice(
+          all.findIndex(({ packets }) => packets > 0),
+          last + 1,
+        )
   }
 
   parts(): HistogramParts {

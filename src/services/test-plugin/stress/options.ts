@@ -22,7 +22,7 @@ export interface StressOptions {
   require_rust: boolean
   /** share of the packets, 0–1, whose header is read and compared with what was requested */
   header_probe_rate: number
-  /** packets a lane makes before the next lane has its turn */
+  /** packets a lane makes before the next lane has its turn; several are made as batches of at most 256 */
   batch_size: number
   /** 1: in this process; more: that many child processes */
   processes: number
@@ -88,7 +88,7 @@ export const STRESS_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   'core-backend': { type: 'string', value: 'NAME', help: 'core to use (else as configured)' },
   'require-rust': { type: 'boolean', help: 'fail unless rscore is active' },
   'header-probe-rate': { type: 'number', value: 'SHARE', min: 0, max: 1, help: 'share of headers checked (0)' },
-  'batch-size': number('batch_size', 'packets per turn of a lane (1)'),
+  'batch-size': number('batch_size', 'packets per turn of a lane, made as batches (1)'),
   processes: number('processes', 'processes (1: this one)'),
   'threads-per-process': number('threads_per_process', 'worker threads of each process (none)'),
   'chain-mode': {

@@ -5,6 +5,7 @@
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
+import type { Comparison } from '../compare'
 import type { CoreTable } from '../cores'
 import { OsError } from '../program'
 import { ROLE_VARIABLE, STRESS_ROLE } from '../role'
@@ -17,11 +18,15 @@ export interface Job {
 }
 
 /** What parent and child tell each other. */
-export type ToChild = { readonly job: Job } | { readonly go: true }
+export type ToChild =
+  | { readonly job: Job }
+  | { readonly go: true }
+  | { readonly compare: { readonly precision: number } }
 export type FromChild =
   | { readonly ready: true }
   | { readonly done: number }
   | { readonly results: ShareResult[] }
+  | { readonly comparison: Comparison }
   | { readonly error: { readonly code: string; readonly message: string } }
 
 export interface Runner {
@@ -83,7 +88,7 @@ function runOn(peer: Peer, job: Job, onProgress: (done: number) => void): Runner
     if ('ready' in message) isReady()
     else if ('done' in message) onProgress(message.done)
     else if ('results' in message) isOver(message.results)
-    else failed(new OsError(message.error.code as 'INTERNAL', message.error.message))
+    else if ('error' in message) failed(new OsError(message.error.code as 'INTERNAL', message.error.message))
   })
   peer.onEnd(reason => failed(new OsError('INTERNAL', `a part of the stress run ended: ${reason}`)))
   peer.post({ job })
@@ -96,16 +101,31 @@ function runOn(peer: Peer, job: Job, onProgress: (done: number) => void): Runner
 }
 
 /** One share in a worker thread. */
-function runThread(share: Share, { script, onProgress }: RunnerOptions): Runner {
+const runThread = (share: Share, { script, onProgress }: RunnerOptions): Runner =>
+  runOn(threadOf(script), { shares: [share], threads: false }, onProgress)
+
+/** The built-in cores compared in a worker thread: what else this process does goes on. Rejects with INTERNAL when it ends. */
+export function compareApart(script: string, precision: number): Promise<Comparison> {
+  const peer = threadOf(script)
+  return new Promise<Comparison>((resolve, reject) => {
+    peer.onMessage(message => {
+      if ('comparison' in message) resolve(message.comparison)
+      else if ('error' in message) reject(new OsError(message.error.code as 'INTERNAL', message.error.message))
+    })
+    peer.onEnd(reason => reject(new OsError('INTERNAL', `the comparison ended: ${reason}`)))
+    peer.post({ compare: { precision } })
+  }).finally(() => peer.kill())
+}
+
+function threadOf(script: string): Peer {
   const worker = new Worker(script, { workerData: { role: STRESS_ROLE }, stdout: false, stderr: false })
-  const peer: Peer = {
+  return {
     post: message => worker.postMessage(message),
     onMessage: listener => void worker.on('message', listener),
     onEnd: listener =>
       void worker.on('error', error => listener(error.message)).on('exit', code => listener(`thread, code ${code}`)),
     kill: () => void worker.terminate(),
   }
-  return runOn(peer, { shares: [share], threads: false }, onProgress)
 }
 
 /** Shares in a process of their own. */

@@ -1,7 +1,8 @@
-// The work of one thread: lanes that take turns on one core, each a source of its own (AID) with its devices. Plain data goes
-// in and comes out, so that a share runs here, in a thread or in another process alike.
+// The work of one thread: lanes that take turns on one core, each a source of its own (AID) with its devices. A turn of several
+// packets makes them in batches, which is what rscore does in WebAssembly. Plain data goes in and comes out, so that a share runs
+// here, in a thread or in another process alike.
 
-import type { Core } from '../../../pipeline/core'
+import type { Core, Strategy } from '../../../pipeline/core'
 import { breathe } from '../checks'
 import { BUILT_IN_CORES, type CoreTable, coreMaker } from '../cores'
 import { asOsError, readHeader } from '../program'
@@ -44,10 +45,20 @@ const FIRST_AID = 0x0100_0000
 const MAX_ERRORS = 20
 /** more devices than this share their values: rings take memory */
 const MAX_RINGS = 64
+/** packets of one batch; a turn of more makes several */
+const MOST_BATCH = 256
 const BREATHE_MS = 15
 const PROGRESS_MS = 100
 
 const now = (): number => performance.timeOrigin + performance.now()
+
+/** What a core is to make a packet of. */
+interface Order {
+  readonly row: Row
+  readonly device: string
+  readonly t: number
+  readonly strategy: Strategy
+}
 
 /** One source: its devices in turn, each first with a FULL, then with what the core decides. */
 class Lane {
@@ -65,17 +76,18 @@ class Lane {
     this.left = packets
   }
 
-  /** The next packet, its time and what it must say. */
-  next(core: Core): { packet: Buffer; t: number; row: Row } {
+  next(): Order {
     const n = this.#sent++
     const round = Math.floor(n / this.sources)
     const device = n % this.sources
     const ring = this.rings[device % this.rings.length]!
-    const row = ring[round % ring.length]!
     this.left--
-    const t = T0 + n
-    const strategy = round === 0 ? 'FULL' : 'DIFF'
-    return { packet: core.transmitFast(row.readings, `stress-${device}`, 'ONLINE', t, this.aid, strategy), t, row }
+    return {
+      row: ring[round % ring.length]!,
+      device: `stress-${device}`,
+      t: T0 + n,
+      strategy: round === 0 ? 'FULL' : 'DIFF',
+    }
   }
 }
 
@@ -122,20 +134,42 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
   const chain = await openChain(share.chain, tally, share.precision)
   const probe = headerProber(share.probeRate, result)
 
-  /** One packet of a lane, down the whole chain. */
-  const one = (lane: Lane): void | Promise<void> => {
-    const startedAt = performance.now()
-    let made: ReturnType<Lane['next']>
-    try {
-      made = lane.next(core)
-    } catch (thrown) {
-      return tally.failed(asOsError(thrown).message)
-    }
-    const { packet, t, row } = made
+  /** A packet that was made, down the rest of the chain. */
+  const goOn = (packet: Buffer, { t, row }: Order, aid: number, startedAt: number): void | Promise<void> => {
     count(result, packet)
-    const wrong = probe(packet, lane.aid, t)
+    const wrong = probe(packet, aid, t)
     if (wrong !== null) return tally.failed(wrong)
     return chain.take({ packet, startedAt, expected: row.expected })
+  }
+
+  /** Makes a packet at once, or puts it into the batch; null, and counted, when the core refuses it. */
+  const make = <T>(lane: Lane, order: Order, how: (...args: Parameters<Core['stage']>) => T): T | null => {
+    try {
+      return how(order.row.readings, order.device, 'ONLINE', order.t, lane.aid, order.strategy)
+    } catch (thrown) {
+      tally.failed(asOsError(thrown).message)
+      return null
+    }
+  }
+
+  const one = (lane: Lane): void | Promise<void> => {
+    const startedAt = performance.now()
+    const order = lane.next()
+    const packet = make(lane, order, (...args) => core.transmitFast(...args))
+    return packet === null ? undefined : goOn(packet, order, lane.aid, startedAt)
+  }
+
+  const batch = async (lane: Lane, most: number): Promise<void> => {
+    const startedAt = performance.now()
+    const orders: Order[] = []
+    for (let k = 0; k < most && lane.left > 0; k++) {
+      const order = lane.next()
+      if (make(lane, order, (...args) => core.stage(...args)) !== null) orders.push(order)
+    }
+    for (const [k, packet] of core.take().entries()) {
+      const waits = goOn(packet, orders[k]!, lane.aid, startedAt)
+      if (waits) await waits
+    }
   }
 
   return async function run(): Promise<ShareResult> {
@@ -146,8 +180,8 @@ export async function prepareShare(share: Share, { cores = BUILT_IN_CORES, signa
     while (open.length > 0 && !signal?.aborted) {
       let ended = false
       for (const lane of open) {
-        for (let k = 0; k < share.batchSize && lane.left > 0; k++) {
-          const waits = one(lane)
+        for (let k = 0; k < share.batchSize && lane.left > 0; k += MOST_BATCH) {
+          const waits = share.batchSize === 1 ? one(lane) : batch(lane, Math.min(MOST_BATCH, share.batchSize - k))
           if (waits) await waits
         }
         ended ||= lane.left === 0

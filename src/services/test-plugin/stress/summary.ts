@@ -1,5 +1,5 @@
 // Results of all shares → the summary of a stress run.
-import { Histogram } from './histogram'
+import { Histogram, type LatencyStep } from './histogram'
 import type { StressOptions } from './options'
 import type { ShareResult } from './share'
 
@@ -15,6 +15,8 @@ export interface StressSummary extends Settings {
   /** from the first start to the last end, all parts side by side */
   duration_s: number
   throughput_pps: number
+  /** threads and processes at work at once, on average */
+  overlap: number
   bytes: number
   bytes_per_packet: number
   packets: { full: number; diff: number; heart: number }
@@ -26,6 +28,7 @@ export interface StressSummary extends Settings {
   p99_9_latency_ms: number
   p99_99_latency_ms: number
   max_latency_ms: number
+  latency_steps: readonly LatencyStep[]
   header_probe: { enabled: boolean; rate: number; attempted: number; ok: number; failed: number }
   /** what went wrong, how often */
   errors: Record<string, number>
@@ -65,6 +68,7 @@ export function summaryOf(options: StressOptions, core: string, results: readonl
     threads_per_process: options.threads_per_process,
     duration_s: round(seconds, 6),
     throughput_pps: seconds > 0 ? Math.round(ok / seconds) : 0,
+    overlap: seconds > 0 ? round(sum(r => r.endedAt - r.startedAt) / (1000 * seconds), 2) : 0,
     bytes: sum(r => r.bytes),
     bytes_per_packet: made > 0 ? round(sum(r => r.bytes) / made, 2) : 0,
     packets,
@@ -76,6 +80,7 @@ export function summaryOf(options: StressOptions, core: string, results: readonl
     p99_9_latency_ms: at(0.999),
     p99_99_latency_ms: at(0.9999),
     max_latency_ms: round(latency.max, 6),
+    latency_steps: latency.steps(),
     header_probe: {
       enabled: options.header_probe_rate > 0,
       rate: options.header_probe_rate,

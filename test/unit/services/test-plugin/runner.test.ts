@@ -1,6 +1,6 @@
 // Long: more precisions
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -99,13 +99,30 @@ test('a signal ends an integration run and its second process', async () => {
 test('full_load: every core that is built in, with all CPUs', async () => {
   const load = await new TestRunner(parts).fullLoad({ total: 100, threads_per_process: null })
   assert.deepEqual(
-    load.runs.map(({ core, ok, workers }) => [core, ok, workers]),
+    load.runs.map(({ core, ok, workers, batch_size }) => [core, ok, workers, batch_size]),
     [
-      ['pycore', 100, load.cpus],
-      ['rscore', 100, load.cpus],
+      ['pycore', 100, load.cpus, 256],
+      ['rscore', 100, load.cpus, 256],
     ],
   )
   assert.equal(load.ok, true)
+})
+
+test('compare: both cores in a thread of its own, so that a gateway goes on; a thread that dies is an error', async () => {
+  const before = performance.eventLoopUtilization()
+  const { ok, equal, cores } = await new TestRunner(parts).compare()
+  assert.ok(performance.eventLoopUtilization(before).utilization < 0.5, 'the loop was free')
+  assert.deepEqual([ok, equal], [true, true])
+  assert.deepEqual(
+    cores.map(({ name, batch_pps }) => [name, batch_pps > 0]),
+    [
+      ['pycore', true],
+      ['rscore', true],
+    ],
+  )
+  const dead = join(dir, 'dead.js')
+  writeFileSync(dead, 'process.exit(3)')
+  await assert.rejects(new TestRunner({ ...parts, script: dead }).compare(), { code: 'INTERNAL', message: /code 3/ })
 })
 
 test('compare: one core has nothing to be compared with, two are compared byte by byte', async () => {
@@ -155,6 +172,9 @@ test('the handlers of the specification, each with its result and exit code', as
   assert.equal(stress.exitCode, 0)
   assert.match(stress.text!, /stress on pycore, core: 30 of 30 passed, 0 failed/)
   assert.match(stress.text!, /headers checked: 30, wrong: 0/)
+  assert.match(stress.text!, /^ +[\d.e-]+ ms \|#+ *\| \d+$/m)
+  const load = await commands.full_load!.run({ total: 30, 'threads-per-process': 1 }, io)
+  assert.match(load.text!, /^ +rscore \|#+ *\| \d+\/s$/m)
   const native = await commands.stress!.run({ total: 30, 'core-backend': 'rscore', 'require-rust': true }, io)
   assert.match(native.text!, /stress on rscore, core: 30 of 30 passed, 0 failed/)
   const refused = await commands.stress!.run({ total: 30, 'require-rust': true }, io)

@@ -4,8 +4,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { BUILT_IN_CORES, type CoreTable } from '../../../../src/services/test-plugin/cores'
+import { bars } from '../../../../src/services/test-plugin/plot'
 import { runStress } from '../../../../src/services/test-plugin/stress'
 import { Histogram } from '../../../../src/services/test-plugin/stress/histogram'
+import { STRESS_DEFAULTS } from '../../../../src/services/test-plugin/stress/options'
+import type { ShareResult } from '../../../../src/services/test-plugin/stress/share'
+import { summaryOf } from '../../../../src/services/test-plugin/stress/summary'
 import { crc16 } from '../../../../src/wire/crc'
 
 const script = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'dist/os-node.js')
@@ -58,6 +62,11 @@ test('threads and processes: every packet once, whatever they are dealt out to',
     const [summary, fail] = await runStress({ total: 501, sources: 2, chain_mode: 'e2e_inproc', ...more }, parts)
     assert.deepEqual([summary.ok, fail, summary.errors], [501, 0, {}], JSON.stringify(more))
     assert.equal(summary.packets.full + summary.packets.diff, 501)
+    assert.ok(summary.overlap > 0 && summary.overlap <= 4)
+    assert.equal(
+      summary.latency_steps.reduce((sum, { packets }) => sum + packets, 0),
+      501,
+    )
   }
 })
 
@@ -73,6 +82,44 @@ test('over UDP on the loopback every packet comes back with its values', async (
   const [summary, fail] = await runStress({ total: 300, chain_mode: 'e2e_loopback', header_probe_rate: 1 }, parts)
   assert.deepEqual([summary.ok, fail, summary.errors], [300, 0, {}])
   assert.deepEqual(summary.header_probe, { enabled: true, rate: 1, attempted: 300, ok: 300, failed: 0 })
+})
+
+test('in batches, both cores send what one by one is sent', async () => {
+  const settings = { total: 700, workers: 2, sources: 3, chain_mode: 'e2e_inproc', header_probe_rate: 1 } as const
+  const [single] = await runStress({ ...settings, core_backend: 'pycore' }, parts)
+  for (const core_backend of ['pycore', 'rscore'])
+    for (const batch_size of [2, 300]) {
+      const [summary, fail] = await runStress({ ...settings, core_backend, batch_size }, parts)
+      assert.deepEqual([summary.ok, fail, summary.errors], [700, 0, {}])
+      assert.deepEqual([summary.bytes, summary.packets], [single.bytes, single.packets])
+    }
+})
+
+test('a turn of several packets is made of batches of at most 256; what a batch gets wrong fails', async () => {
+  const sizes: number[] = []
+  const cores: CoreTable = {
+    pycore: settings => {
+      const core = pure(settings)
+      const { take, stage } = core
+      let staged = 0
+      return Object.assign(core, {
+        transmitFast: () => assert.fail('not in a batch'),
+        stage: (...args: Parameters<typeof stage>) => {
+          if (++staged === 3) throw new Error('no room')
+          return stage.apply(core, args)
+        },
+        take: () => {
+          const packets = take.call(core)
+          if (sizes.push(packets.length) === 1) packets[5]![5]! ^= 1
+          return packets
+        },
+      })
+    },
+  }
+  const run = { total: 600, workers: 1, sources: 1, batch_size: 300, header_probe_rate: 1 }
+  const [{ errors, ok }, fail] = await runStress(run, { ...parts, cores })
+  assert.deepEqual(sizes, [255, 44, 256, 44])
+  assert.deepEqual([ok, fail, errors], [598, 2, { 'no room': 1, 'header: CRC-16 is wrong': 1 }])
 })
 
 test('the header probe looks at its share and finds a wrong header', async () => {
@@ -193,4 +240,40 @@ test('percentiles of parts added up are within their step', () => {
     assert.ok(Math.abs(all.percentile(share) - right) <= right * 0.07 + 1e-6, `${share}: ${all.percentile(share)}`)
   }
   assert.equal(new Histogram().percentile(0.5), 0)
+})
+
+test('a plot has a bar for every power of two from the fastest packet to the slowest', () => {
+  const histogram = new Histogram()
+  assert.deepEqual(histogram.steps(), [])
+  for (const [ms, times] of [
+    [1.5e-6, 1],
+    [3e-6, 80],
+    [12e-6, 40],
+  ] as const)
+    histogram.add(ms, times)
+  const steps = histogram.steps()
+  assert.deepEqual(
+    steps.map(({ up_to_ms, packets }) => [Math.round(up_to_ms * 1e6), packets]),
+    [
+      [2, 1],
+      [4, 80],
+      [8, 0],
+      [16, 40],
+    ],
+  )
+  const rows = steps.map(({ packets }, k): [string, number] => ['x'.repeat(k), packets])
+  assert.deepEqual(bars(rows, '/s'), [
+    `      |#${' '.repeat(39)}| 1/s`,
+    `    x |${'#'.repeat(40)}| 80/s`,
+    `   xx |${' '.repeat(40)}| 0/s`,
+    `  xxx |${'#'.repeat(20)}${' '.repeat(20)}| 40/s`,
+  ])
+  assert.deepEqual(bars([]), [])
+})
+
+test('the overlap of a run is how many of its parts were at work at once, on average', () => {
+  const part = (startedAt: number, endedAt: number) =>
+    ({ ok: 1, errors: {}, latency: new Histogram().parts(), startedAt, endedAt }) as unknown as ShareResult
+  assert.equal(summaryOf(STRESS_DEFAULTS, 'pycore', [part(0, 10), part(5, 15), part(5, 15)]).overlap, 2)
+  assert.equal(summaryOf(STRESS_DEFAULTS, 'pycore', []).overlap, 0)
 })
