@@ -5,6 +5,7 @@
 import { checkNames, namesOf } from '../lib/checked'
 import { OsError } from '../lib/errors'
 import type { Fact, LinkMetadata } from '../pipeline/fact'
+import { BackgroundCheck } from './background-check'
 import { DayCounter } from './daycounter'
 import { RecordEncoder } from './encode'
 import { joinRange } from './ledger'
@@ -22,7 +23,7 @@ import { Writer } from './writer'
 
 const OPTIONS = namesOf<FlashLogOptions>()(
   'dir files clock timers logger maxBytes maxAgeS commitIntervalMs ackCommitMs commitBytes whenFull segmentBytes',
-  'bufferBytes isAlarm version skipSeqs',
+  'bufferBytes isAlarm version skipSeqs checkBytesS',
 )
 
 export class FlashLog {
@@ -38,6 +39,7 @@ export class FlashLog {
   readonly #writer: Writer
   readonly #encoder: RecordEncoder
   readonly #repair: DamageRepair
+  readonly #check: BackgroundCheck
   readonly #source: ReaderSource
   readonly #today: DayCounter
   #nextSeq: number
@@ -73,6 +75,7 @@ export class FlashLog {
       this.#report()
     }
     this.#repair = new DamageRepair({ ...o, segments, retention, ledger: this.#state.ledger, boot: this.boot })
+    this.#check = new BackgroundCheck({ ...o, bytesS: o.checkBytesS, segments, damaged: one => this.#damaged(one) })
     const log = this
     this.#source = {
       files: o.files,
@@ -95,6 +98,7 @@ export class FlashLog {
     const found = lookInto(o)
     const log = new FlashLog(o, found)
     await log.#start(found)
+    log.#check.start()
     return log
   }
 
@@ -256,6 +260,7 @@ export class FlashLog {
       records: this.factsAfter(0),
       gaps: this.#state.ledger.newest('damaged'),
       ...(this.#chain && { chain: this.#chain }),
+      ...(this.#check.status && { check: this.#check.status }),
       bytes_written_today: this.#today.bytes,
       syncs: this.#segments.syncs,
       pending: this.#tail.pending === 0 ? 0 : Math.max(1, this.lastSeq - this.committedSeq),
@@ -267,6 +272,7 @@ export class FlashLog {
   /** Marks the clean stop, commits everything and closes. Rejects (STORAGE, DISK_FULL) when the disk refuses to the end. */
   async close(): Promise<void> {
     if (this.#closed) return
+    this.#check.stop()
     this.#report()
     this.#append(() => this.#encoder.bootRecord({ stop: true, version: this.#o.version }))
     this.#closed = true
@@ -350,16 +356,17 @@ export class FlashLog {
     }
   }
 
-  /** A reader met bytes that are no record. */
-  #damaged(segment: Segment): void {
+  /** A reader or a check met bytes that are no record; false where the segment cannot be read. */
+  #damaged(segment: Segment): boolean {
     const finding = this.#repair.inspect(segment)
-    if (!finding) return
+    if (!finding) return false
     const fresh = this.#repair.enter(finding)
     this.#repair.warn(fresh)
     if (!this.#closed) this.#appendLosses(fresh)
     // the active file is mended at the next start; until then readers step over the damage
-    if (segment === this.#segments.active || this.#writer.failure) return
-    void this.flush().then(() => this.#writer.failure ?? this.#repair.mend(finding))
+    if (segment !== this.#segments.active && !this.#writer.failure)
+      void this.flush().then(() => this.#writer.failure ?? this.#repair.mend(finding))
+    return true
   }
 
   #header(base: number): Buffer {

@@ -41,6 +41,8 @@ export interface FlashLogOptions {
   isAlarm?: (fact: Fact) => boolean
   /** written into the boot record */
   version?: string
+  /** sealed segments are read again in the background, so many bytes a second at most; 0: they are not */
+  checkBytesS?: number
   /** seqs not to use: what is found may be older than what was written once */
   skipSeqs?: number
 }
@@ -64,12 +66,27 @@ export interface LogStatus {
   /** chain.json was damaged at the start */
   chain?: string
   bytes_written_today: number
+  /** absent without background checks */
+  check?: LogCheck
   /** fdatasyncs since the start */
   syncs: number
   /** records not yet on the medium */
   pending: number
   state: 'ok' | 'degraded'
   reason?: string
+}
+
+/** What the background checks found since the start. */
+export interface LogCheck {
+  /** checks of sealed segments, each once a day */
+  segments: number
+  bytes: number
+  /** segments with damage; which records, is in `gaps` */
+  damaged: number
+  /** names of segments that cannot be read now */
+  unreadable: string[]
+  /** UNIX ms of the newest check */
+  last: number | null
 }
 
 const KIB = 1024
@@ -97,6 +114,7 @@ export function settle(o: FlashLogOptions) {
     isAlarm: o.isAlarm ?? (() => false),
     version: o.version ?? '',
     skipSeqs: o.skipSeqs ?? 0,
+    checkBytesS: o.checkBytesS ?? 0,
     maxBytes,
     maxAgeMs: (o.maxAgeS ?? 0) * 1000,
     whenFull: o.whenFull ?? ('drop_oldest' as const),
@@ -122,6 +140,7 @@ export const logSettings = (log: {
   ack_commit_ms: number
   commit_bytes: number
   when_full: 'drop_oldest' | 'refuse'
+  check_bytes_s: number
 }): Omit<FlashLogOptions, 'dir'> => ({
   maxBytes: log.max_bytes,
   maxAgeS: log.max_age_s,
@@ -129,4 +148,5 @@ export const logSettings = (log: {
   ackCommitMs: log.ack_commit_ms,
   commitBytes: log.commit_bytes,
   whenFull: log.when_full,
+  checkBytesS: log.check_bytes_s,
 })

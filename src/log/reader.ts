@@ -18,7 +18,7 @@ export interface ReaderSource {
   readonly tail: Tail
   readonly committedSeq: number
   /** Mends a damaged segment; afterwards the reader seeks anew or steps over what could not be mended. */
-  damaged(segment: Segment): void
+  damaged(segment: Segment): unknown
 }
 
 export interface ReaderOptions {

@@ -87,7 +87,9 @@ const log: Check = {
     const text = `${counted(status.records, 'record')}, ${bytesText(status.bytes)}`
     if (status.state === 'degraded')
       return failed(`degraded: ${status.reason ?? 'not written'}`, 'check the disk; pending records are in RAM only')
-    const damage = status.chain ?? (status.lost > 0 ? `${counted(status.lost, 'record')} lost` : '')
+    const { chain, damaged = 0, lost, check } = status
+    const unreadable = check?.unreadable.length ? `${check.unreadable.join(', ')} cannot be read` : ''
+    const damage = chain ?? (unreadable || (damaged + lost > 0 ? `${counted(damaged + lost, 'record')} lost` : ''))
     if (damage) return warning(`${text}; ${damage}`, 'os-node log verify names the damage; check the disk')
     return ok(text)
   },

@@ -116,6 +116,8 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     )
   else if (log.state === 'degraded' && status.role !== 'none') lines.push(paint.warn(mendDisk))
   if (log.chain) lines.push(paint.bad(log.chain))
+  if (log.check?.unreadable.length)
+    lines.push(paint.bad(`log damaged: ${log.check.unreadable.join(', ')} cannot be read; check the disk`))
   if (status.needs_restart) lines.push(paint.warn(`effective at the next start: ${status.needs_restart.join(', ')}`))
   for (const problem of status.login_problems ?? []) lines.push(paint.bad(`log in: ${problem}`))
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))

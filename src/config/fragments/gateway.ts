@@ -110,6 +110,10 @@ export const gatewayEntries = {
       }),
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
       when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'what gives way when the log is full', atStart),
+      check_bytes_s: int(16_384, 'reads the log again for damage, each part once a day; bytes/s at most, 0: never', {
+        max: 67_108_864,
+        restart: true,
+      }),
     }),
     log_level: choice(['debug', 'info', 'warn', 'error'], 'info', 'lines below this are not logged'),
     watchdog: section({

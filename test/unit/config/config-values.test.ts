@@ -14,6 +14,7 @@ const ROWS: readonly Row[] = [
   ['gateway.log.max_bytes', 1_048_576, 1_048_575],
   ['gateway.log.commit_bytes', 512, 511],
   ['gateway.log.when_full', 'refuse', 'stop'],
+  ['gateway.log.check_bytes_s', 0, -1],
   ['gateway.retry_max_s', 3600, 0.5],
   ['gateway.watchdog.enabled', false, 0],
   ['gateway.safe_mode.healthy_s', 86_400, 0.5],

@@ -371,6 +371,39 @@ test('a segment with a bad block ends no start: its records are named, the file 
   }
 })
 
+test('what a start reads is two segments and 16 KiB of each other one, however much the log holds', async () => {
+  const readBy = async (megabytes: number): Promise<{ bytes: number; calls: number; segments: number }> => {
+    const size = { segmentBytes: 64 * 1024, maxBytes: 16 * 1024 * 1024 }
+    const { log, files } = await openLog(size)
+    for (let k = 0; log.status().bytes < megabytes * 1024 * 1024; k++) {
+      log.appendFact(factOf(k, 'x'.repeat(4000)), LOCAL)
+      if (k % 15 === 0) await log.flush()
+    }
+    await log.flush()
+    const copy = files.afterPowerCut()
+    const { read, readAt } = copy
+    let bytes = 0
+    let calls = 0
+    const counted = (got: Buffer): Buffer => {
+      bytes += got.length
+      calls++
+      return got
+    }
+    copy.read = path => counted(read.call(copy, path))
+    copy.readAt = (path, offset, length) => counted(readAt.call(copy, path, offset, length))
+    const { log: again } = await openLog({ ...size, files: copy })
+    assert.deepEqual(again.losses, [])
+    return { bytes, calls, segments: copy.segments(DIR).length }
+  }
+  for (const megabytes of [1, 6]) {
+    const { bytes, calls, segments } = await readBy(megabytes)
+    assert.ok(segments > megabytes * 14, `${segments} segments`)
+    const bound = 4 * 64 * 1024 + 16 * 1024 * segments
+    assert.ok(bytes <= bound && bytes > 64 * 1024, `${bytes} bytes of ${megabytes} MiB, ${bound} are the bound`)
+    assert.ok(calls <= segments + 10, `${calls} reads`)
+  }
+})
+
 test('a start looks at the head of each sealed segment and reads only the newest in full', async () => {
   const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
   const { log, files } = await openLog(small)

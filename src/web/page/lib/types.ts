@@ -49,6 +49,8 @@ export interface Status extends News {
   links: Record<string, Link>
   log: Record<'first_seq' | 'last_seq' | 'committed_seq' | 'bytes' | 'lost' | 'bytes_written_today', number> & {
     state?: string
+    damaged?: number
+    check?: { unreadable: readonly string[] }
   }
   uplinks: Record<string, Uplink>
   forwarding?: { uplink: string | null; reason?: string; backlog: number; held_s?: number }

@@ -67,7 +67,9 @@ function timeNote({ time }: Status): string {
 
 function Facts({ status }: { status: Status }) {
   const { log, dropped, forwarding, storage, guard } = status
-  const lost = log.lost + sum([dropped.rows, dropped.packets, dropped.records])
+  const { damaged = 0 } = log
+  const unreadable = log.check?.unreadable.length ?? 0
+  const lost = log.lost + damaged + sum([dropped.rows, dropped.packets, dropped.records])
   const backlog = forwarding?.backlog ?? Math.max(0, ...Object.values(status.uplinks).map(uplink => uplink.backlog))
   // what this machine does not have is no fault
   const states = Object.values(status.links).flatMap(link => (link.state === 'absent' ? [] : [link.state]))
@@ -109,7 +111,7 @@ function Facts({ status }: { status: Status }) {
         state={lost > 0 ? 'bad' : undefined}
         note={
           lost > 0
-            ? `rows ${number(dropped.rows)}, packets ${number(dropped.packets)}, records ${number(dropped.records + log.lost)}`
+            ? `rows ${number(dropped.rows)}, packets ${number(dropped.packets)}, records ${number(dropped.records + log.lost + damaged)}`
             : 'none since start'
         }
       />
@@ -118,8 +120,12 @@ function Facts({ status }: { status: Status }) {
         value={stored.value}
         unit={stored.unit}
         line={meter.lines.bytes}
-        note={`${bytesText(log.bytes_written_today)} written today · ${number(notSafe)} not yet on flash`}
-        state={log.state && log.state !== 'ok' ? 'bad' : undefined}
+        note={
+          damaged + unreadable > 0
+            ? `damaged: ${counted(damaged, 'record')} lost${unreadable > 0 ? `, ${counted(unreadable, 'file')} unreadable` : ''}`
+            : `${bytesText(log.bytes_written_today)} written today · ${number(notSafe)} not yet on flash`
+        }
+        state={damaged + unreadable > 0 || (log.state && log.state !== 'ok') ? 'bad' : undefined}
       />
       <Fact
         label="Time"

@@ -1,0 +1,144 @@
+// Looks for damage at rest (R29): reads the sealed segments of an open log, a block at a time and `bytesS` a second at most. A
+// segment comes first when it was never looked at, then again a day later; when none is due it sleeps for an hour. What the
+// page cache still has is not read from the card: a fault behind it shows once the memory was needed for something else.
+//
+// What fails: a segment that cannot be read is named until it can be. Damage goes the way of a reader that meets it: into
+// the ledger, the status, and one WARN line.
+import type { Clock } from '../lib/clock'
+import type { Files } from '../lib/files'
+import { checkRecord, recordSeq } from './decode'
+import { MAX_RECORD, RECORD_OVERHEAD, recordLength } from './format'
+import type { LogCheck, Timers } from './log-options'
+import { decodeHeader } from './segment'
+import type { Segment, Segments } from './segments'
+
+const BLOCK = 128 * 1024
+const AGAIN_MS = 86_400_000
+const SLEEP_MS = 3_600_000
+
+interface CheckOptions {
+  readonly files: Files
+  readonly clock: Clock
+  readonly timers: Timers
+  /** budget; 0: no checks */
+  readonly bytesS: number
+  readonly segments: Segments
+  /** Enters the damage and mends the file; false where it cannot be read. */
+  damaged(segment: Segment): boolean
+}
+
+interface Place {
+  readonly segment: Segment
+  readonly generation: number
+  at: number
+  /** lowest number the next record may have */
+  seq: number
+}
+
+export class BackgroundCheck {
+  readonly #o: CheckOptions
+  readonly #checked = new WeakMap<Segment, number>()
+  readonly #unreadable = new Set<Segment>()
+  #place: Place | undefined
+  #timer: unknown
+  #segments = 0
+  #damaged = 0
+  #bytes = 0
+  #last: number | null = null
+
+  constructor(options: CheckOptions) {
+    this.#o = options
+  }
+
+  /** undefined: no checks. */
+  get status(): LogCheck | undefined {
+    if (this.#o.bytesS <= 0) return undefined
+    const unreadable = this.#o.segments.list.filter(segment => this.#unreadable.has(segment)).map(({ name }) => name)
+    return { segments: this.#segments, bytes: this.#bytes, damaged: this.#damaged, unreadable, last: this.#last }
+  }
+
+  start(): void {
+    if (this.#o.bytesS > 0) this.#plan(BLOCK)
+  }
+
+  stop(): void {
+    this.#o.timers.clear(this.#timer)
+  }
+
+  /** The next block comes when these bytes are paid for. */
+  #plan(bytes: number): void {
+    const ms = bytes > 0 ? Math.min(SLEEP_MS, Math.ceil((1000 * bytes) / this.#o.bytesS)) : SLEEP_MS
+    this.#timer = this.#o.timers.set(ms, () => this.#plan(this.#step()))
+  }
+
+  /** Looks at one block; returns how many bytes were read, 0 when nothing is due. */
+  #step(): number {
+    const { segments } = this.#o
+    let place = this.#place
+    if (!place || place.segment.generation !== place.generation || !segments.list.includes(place.segment)) {
+      const segment = this.#due()
+      if (!segment) return 0
+      place = { segment, generation: segment.generation, at: 0, seq: segment.base }
+    }
+    this.#place = place
+    const before = this.#bytes
+    const state = this.#look(place)
+    if (state !== 'on') this.#done(place.segment, state)
+    return Math.max(1, this.#bytes - before)
+  }
+
+  /** The sealed segment that was looked at least lately, unless that was today. */
+  #due(): Segment | undefined {
+    const { segments, clock } = this.#o
+    const when = (segment: Segment): number => this.#checked.get(segment) ?? Number.NEGATIVE_INFINITY
+    const sealed = segments.list.filter(segment => segment !== segments.active)
+    const [first, ...others] = sealed
+    const oldest = others.reduce((least, one) => (when(one) < when(least!) ? one : least), first)
+    return oldest && when(oldest) <= clock.mono() - AGAIN_MS ? oldest : undefined
+  }
+
+  /** Whether the block at the place is sound, and whether it was the last. */
+  #look(place: Place): 'on' | 'sound' | 'damaged' {
+    const { segment } = place
+    let block: Buffer
+    try {
+      block = this.#read(segment, place.at, BLOCK)
+      const next = place.at > 0 && block.length >= RECORD_OVERHEAD ? recordLength(block, 0) : 0
+      if (next > block.length && next <= MAX_RECORD) block = this.#read(segment, place.at, next)
+    } catch {
+      return 'damaged' // why, is found out there
+    }
+    let at = 0
+    if (place.at === 0) {
+      const head = decodeHeader(block)
+      at = head?.header.base === segment.base ? head.length : 0
+    }
+    for (let length = checkRecord(block, at); length > 0; length = checkRecord(block, at)) {
+      const seq = recordSeq(block, at)
+      if (seq < place.seq || seq > segment.last) return 'damaged'
+      place.seq = seq + 1
+      at += length
+    }
+    place.at += at
+    if (place.at >= segment.size) return 'sound'
+    return at > 0 && block.length >= RECORD_OVERHEAD ? 'on' : 'damaged'
+  }
+
+  #read({ path, size }: Segment, at: number, length: number): Buffer {
+    const block = this.#o.files.readAt(path, at, Math.min(length, size - at))
+    this.#bytes += block.length
+    return block
+  }
+
+  #done(segment: Segment, state: 'sound' | 'damaged'): void {
+    const { clock } = this.#o
+    this.#place = undefined
+    this.#checked.set(segment, clock.mono())
+    this.#segments++
+    this.#last = clock.wall()
+    this.#unreadable.delete(segment)
+    if (state === 'sound') return
+    if (this.#o.damaged(segment)) this.#damaged++
+    else this.#unreadable.add(segment)
+  }
+}
