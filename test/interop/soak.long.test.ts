@@ -1,0 +1,177 @@
+// A soak: eight gateways of others send 5,000 packets a second (64 devices of four sensors) to a gateway with its SQL view, which answers
+// queries meanwhile; a gateway of our own sends what it measures. Every twelve seconds all links are cut for two. At the end
+// nothing is lost or doubled, and the gateway is as large as it was: heap, descriptors. Loop lag, latency of queries, memory and
+// processor time are in .build/soak.json. 30 seconds by default, a quarter of the long tests takes 20; with start and end below 90. The
+// senders take a tenth of a core. Longer by hand, 3600 is an hour: OS_NODE_SOAK_SECONDS=180 node test/run.mjs --long interop --only soak
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { realFiles } from '../../src/lib/files'
+import { exportFacts } from '../../src/log'
+import {
+  databaseFacts,
+  freePort,
+  freeUdpPort,
+  keyOf,
+  type LoggedFact,
+  Machine,
+  removeDir,
+  root,
+  sleep,
+  tempDir,
+  until,
+} from '../lib/gateway'
+import { LossyProxy } from '../lib/lossy'
+import { QUARTER } from '../lib/random'
+import { SoakSenders } from '../lib/soak-senders'
+import { type Sample, Steady } from '../lib/steady'
+
+const SECONDS = Number(process.env.OS_NODE_SOAK_SECONDS ?? (QUARTER ? 20 : 30))
+const RATE = 5000
+/** until then caches and the filter of duplicates grow; then two parts of the same length are compared */
+const WARM_UP = SECONDS / 3
+/** what the heap may grow by from one part to the other: its least in each, for in between it holds what waits for a commit */
+const MORE_MB = SECONDS < 180 ? 5 : SECONDS < 3600 ? 2 : 1
+const FLAP_EVERY_S = 12
+const FLAP_S = 2
+/** newest records of the log that are looked at one by one; of more, counts */
+const LOOKED_AT = 50_000
+/** what was measured */
+const REPORT = join(root, '.build/soak.json')
+
+const dir = tempDir()
+const steady = new Steady(dir)
+const web_user = { auth_enabled: false }
+let gateway: Machine
+let edge: Machine
+let proxy: LossyProxy
+let senders: SoakSenders
+let web: number
+
+before(async () => {
+  web = await freePort()
+  const [port, front] = [await freeUdpPort(), await freeUdpPort()]
+  gateway = new Machine(join(dir, 'gateway'), 'serve', {
+    ...{ device_id: 'GW', web_user },
+    // the machine that runs the tests may be busy with others
+    gateway: { sources: [], guard: { lag_ms: 0 } },
+  })
+  await steady.within(() =>
+    gateway.start(['--host', '127.0.0.1', '--port', String(port), '--web-port', String(web)], web),
+  )
+  proxy = await LossyProxy.open(front, port, { drop: 0, double: 0, late: 0 })
+  edge = new Machine(join(dir, 'edge'), 'run', {
+    ...{ device_id: 'EDGE', web_user },
+    gateway: {
+      sources: ['cpu', 'memory', 'uptime'].map(type => ({ name: type, type, interval_ms: 1000 })),
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: front }],
+    },
+  })
+  const edgeWeb = await freePort()
+  await edge.start(['--port', String(edgeWeb)], edgeWeb)
+  senders = await SoakSenders.open(port, RATE)
+  await until('the view answers', async () => (await fetch(`http://127.0.0.1:${web}/api/data/packets`)).ok)
+})
+after(async () => {
+  senders?.close()
+  proxy?.close()
+  await edge?.stop('SIGKILL')
+  await gateway?.stop('SIGKILL')
+  removeDir(dir)
+})
+
+const status = () => gateway.ask('status')
+
+/** ms of queries, as a browser asks them. */
+async function queries(going: () => boolean): Promise<{ took: number[]; refused: string[] }> {
+  const took: number[] = []
+  const refused: string[] = []
+  for (let k = 0; going(); k++) {
+    const began = performance.now()
+    const path = k % 4 === 0 ? '/api/dashboard' : `/api/data/packets?limit=50&device_id=soak-${k % 64}`
+    const response = await fetch(`http://127.0.0.1:${web}${path}`)
+    const text = await response.text()
+    if (!response.ok) refused.push(`${path}: ${response.status} ${text}`)
+    took.push(performance.now() - began)
+    await sleep(250)
+  }
+  return { took: took.sort((a, b) => a - b), refused }
+}
+
+const round = (value: number): number => Math.round(value * 100) / 100
+const at = (sorted: readonly number[], share: number): number =>
+  Math.round(sorted[Math.floor(share * (sorted.length - 1))]!)
+
+test(`${SECONDS} s of ${RATE} packets/s with queries and cut links: nothing is lost, nothing grows`, async () => {
+  const cpu = process.cpuUsage()
+  const began = performance.now()
+  const passed = (): number => (performance.now() - began) / 1000
+  const lags: number[] = []
+  let cuts = 0
+  const asked = queries(() => passed() < SECONDS)
+  senders.begin()
+  for (let k = 1; passed() < SECONDS; k++) {
+    await sleep(1000)
+    const cut = passed() % FLAP_EVERY_S > FLAP_EVERY_S - FLAP_S
+    if (cut && !proxy.black) cuts++
+    proxy.black = cut
+    senders.cut = cut
+    if (k % 2 === 0) steady.sample('gateway', gateway.pid!)
+    if (k % 10 === 0) lags.push((await status()).guard.lag_p99_ms)
+  }
+  proxy.black = false
+  senders.cut = false
+  const { user, system } = process.cpuUsage(cpu)
+  const own = (user + system) / 1e6 / passed()
+  await senders.finish()
+  const { took, refused } = await asked
+  assert.deepEqual(refused, [])
+
+  // what the gateway of our own measured before it had sent everything is there, each fact once
+  const before = Date.now()
+  await until('the uplink has sent everything', async () => (await edge.ask('status')).uplinks.up.backlog === 0)
+  await edge.stop()
+  const { received, storage, log } = await until('everything is in the view', async () => {
+    const now = await status()
+    return now.storage.state === 'up' && now.storage.lag_records === 0 && now
+  })
+  const ours = edge.logFacts().filter(({ id }) => id === 'EDGE')
+  const theirs = (await databaseFacts(web, '', '&device_id=EDGE')).map(keyOf)
+  const had = new Set(theirs)
+  const missing = ours.filter(fact => fact.t_raw < before && !had.has(keyOf(fact))).map(keyOf)
+  assert.deepEqual(missing, [], 'facts of EDGE that never came')
+  assert.ok(theirs.length > SECONDS && had.size === theirs.length && theirs.length <= ours.length)
+
+  assert.equal(senders.acked, senders.made)
+  assert.equal(received.facts, senders.made + theirs.length)
+  assert.deepEqual([received.malformed, received.too_large, received.late_dropped], [0, 0, 0])
+  assert.equal(storage.packets + storage.left, received.facts)
+  await gateway.stop()
+  const seen = new Map<string, number[]>()
+  const newest = exportFacts(join(gateway.dataDir, 'log'), Math.max(1, log.last_seq - LOOKED_AT), realFiles)
+  for (const { id, t_raw } of newest as Iterable<LoggedFact>)
+    if (id !== 'EDGE') seen.set(id, [...(seen.get(id) ?? []), t_raw])
+  assert.equal(seen.size, 64)
+  for (const [id, times] of seen) senders.assertNewest(id, times)
+
+  const samples = steady.of('gateway', WARM_UP)
+  const floor = (of: Sample[]): number => Math.min(...of.map(({ heapMb }) => heapMb))
+  const middle = (samples[0]!.at + samples.at(-1)!.at) / 2
+  const [early, late] = [false, true].map(is => samples.filter(({ at }) => at >= middle === is)) as [Sample[], Sample[]]
+  const heap = floor(late) - floor(early)
+  const [first, end] = [samples[0]!, samples.at(-1)!]
+  const report = {
+    packets: senders.made,
+    ...{ seconds: SECONDS, cuts, resent: senders.resent, duplicates: received.duplicates },
+    heap_mb: [round(floor(early)), round(floor(late))],
+    ...{ external_mb: round(end.externalMb), rss_mb: round(end.rssMb), descriptors: [first.fds, end.fds] },
+    loop_lag_p99_ms: Math.max(...lags),
+    ...{ queries: took.length, query_p50_ms: at(took, 0.5), query_p99_ms: at(took, 0.99) },
+    gateway_cores: round((end.cpu - first.cpu) / (end.at - first.at)),
+    senders_cores: round(own),
+  }
+  writeFileSync(REPORT, JSON.stringify(report, null, 2))
+  assert.ok(heap < MORE_MB, `the heap grew by ${heap.toFixed(2)} MB`)
+  assert.ok(end.fds <= first.fds + 3, `${end.fds} descriptors, ${first.fds} before`)
+})
