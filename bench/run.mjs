@@ -10,6 +10,7 @@ import { against } from './against.mjs'
 import { benchAllocator } from './allocator.mjs'
 import { benchCan } from './can.mjs'
 import { benchDecode, decodeRate, HEAP_RUNS, inTurn } from './decode.mjs'
+import { benchGrowth } from './growth.mjs'
 import { benchLatency } from './latency.mjs'
 import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
@@ -374,6 +375,10 @@ if (starts('allocator/'))
     if (limit) gate(key, value, limit)
     else put(key, value)
   })
+const plots = option('--plots')
+if (plots || only.some(prefix => prefix.startsWith('growth/')))
+  benchGrowth({ Receiver, UplinkEncoder, units }, { put, problems }, plots)
+
 if (starts('udp/')) await benchUdp({ put, gate, gateLeast, mark, problems })
 
 if (starts('spi/')) await benchSpi({ put, gate })

@@ -8,6 +8,7 @@ const PARTS = [
     /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer)\//,
   ],
   ['Bytes and heap of a packet', /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes)/],
+  ['Cost as load grows: readings in a packet, devices that report in turn', /^growth\//],
   ['ID allocator, 100 000 ids in use', /^allocator\//],
   ['UDP out, packets of 40 bytes on the loopback', /^udp\/out\//],
   ['UDP in, decoded and logged by a gateway: the highest paced rate without loss', /^udp\/in\//],
@@ -35,6 +36,7 @@ function unit(key) {
   if (/rss_mb$/.test(key)) return 'MB'
   if (/seconds$/.test(key)) return 's'
   if (/bytes/.test(key)) return 'B'
+  if (/_ns$/.test(key)) return 'ns'
   if (/_us$/.test(key)) return 'µs'
   if (/us_per_packet$/.test(key)) return 'µs'
   if (/_times$/.test(key)) return '×'
