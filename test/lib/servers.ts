@@ -148,6 +148,14 @@ const KINDS = {
       return ['--no-defaults', ...[...place, ...small, ...lines].map(option => `--${option}`)]
     },
   },
+  haproxy: {
+    command: '/usr/sbin/haproxy',
+    ready: /Loading success|New worker/,
+    // its one line is the path of its configuration
+    arguments({ lines }) {
+      return ['-W', '-db', '-f', lines[0]!]
+    },
+  },
 } satisfies Record<string, ServerKind>
 
 /** of the user os_node at the database servers */
