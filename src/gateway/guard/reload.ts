@@ -42,6 +42,9 @@ export class Reloader {
   readonly #timers: Timers
   /** as the gateway started */
   readonly #first: Config
+  /** what needsRestart() compared last, and what it found */
+  #compared: Config
+  #restart: readonly string[] = []
   readonly #unlisten: () => void
   readonly #turns: SerialQueue
   #cancel: (() => void) | undefined
@@ -55,16 +58,19 @@ export class Reloader {
     this.#timers = parts.timers ?? systemTimers
     this.#turns = new SerialQueue(parts.after)
     this.#first = config.config
+    this.#compared = this.#first
     this.#unlisten = config.onChange(() => this.#written())
     config.approve = async next => this.#parts.check?.(next)
   }
 
-  /** Keys whose new value counts from the next start on. */
-  needsRestart(): string[] {
-    return this.#config
-      .changesSince(this.#first)
-      .filter(change => change.restart)
-      .map(change => change.key)
+  /** Keys whose new value counts from the next start on. Each status wants them: a configuration is compared once. */
+  needsRestart(): readonly string[] {
+    const { config } = this.#config
+    if (config === this.#compared) return this.#restart
+    const changes = this.#config.changesSince(this.#first)
+    this.#compared = config
+    this.#restart = changes.filter(change => change.restart).map(change => change.key)
+    return this.#restart
   }
 
   /** Reads the file and takes it over. Throws CONFIG_SYNTAX or CONFIG_INVALID, and nothing is changed then. */
@@ -118,7 +124,7 @@ export class Reloader {
   async #apply(changes: readonly Changed[]): Promise<ReloadReport> {
     this.#parts.settings?.()
     const links = await this.#parts.links()
-    const report = { changed: changes.map(change => change.key), links, needs_restart: this.needsRestart() }
+    const report = { changed: changes.map(change => change.key), links, needs_restart: [...this.needsRestart()] }
     this.#tell(report)
     return report
   }

@@ -267,6 +267,10 @@ test('a write over CLI or HTTP is taken over by itself; what needs a restart is 
   assert.match(links().in?.reason ?? '', /switched off/)
   store.set('engine_settings.precision', 6)
   assert.deepEqual(gw.status().needs_restart, ['engine_settings.precision'])
+  const { changesSince } = gw.config
+  gw.config.changesSince = () => assert.fail('compared already')
+  assert.deepEqual(gw.status().needs_restart, ['engine_settings.precision'])
+  gw.config.changesSince = changesSince
   assert.deepEqual((await gw.reload()).needs_restart, ['engine_settings.precision'])
   store.set('engine_settings.precision', 4)
   assert.equal(gw.status().needs_restart, undefined)
