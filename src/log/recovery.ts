@@ -10,7 +10,7 @@ import { diskFault } from '../lib/writable'
 import { readWitness, type Witness } from './chain-file'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
 import type { LogSettings } from './log-options'
-import { decodeHeader, type Scan, type SegmentSnapshot, scanSegment, segmentsIn } from './segment'
+import { decodeHeader, lastBefore, type Scan, type SegmentSnapshot, scanSegment, segmentsIn } from './segment'
 import { newSegment, onMedium, type Segment } from './segments'
 import { LogState } from './state'
 
@@ -185,7 +185,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     loaded.delete(segment)
     let clock = false
     const next = segments[index + 1]
-    const nextPrevious = next && (previousLast(files, next) ?? listed.get(segment.base))
+    const nextPrevious = next && (lastOf(segment.base, files, next) ?? listed.get(segment.base))
     const scan = scanSegment(
       bytes,
       {
@@ -305,12 +305,12 @@ function describe(found: Recovered, segments: readonly Segment[], snapshot: Segm
   })
 }
 
-/** Last seq of the segment before, as the header of `segment` says it; undefined when that header is damaged. */
-function previousLast(files: Files, segment: Segment): number | undefined {
+/** Last seq of the older segment `base`, as the header of `segment` says it; undefined when that header is damaged. */
+function lastOf(base: number, files: Files, segment: Segment): number | undefined {
   const length = Math.min(segment.size, 64 * 1024)
   try {
     const head = decodeHeader(files.readAt(segment.path, 0, length))
-    return head && !head.header.snapshot.partial ? head.header.previousLast : undefined
+    return head && lastBefore(head.header, base)
   } catch {
     return undefined // its own scan says what is wrong with it
   }

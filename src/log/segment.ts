@@ -60,6 +60,13 @@ export function segmentFiles(dir: string, files: Files): string[] {
   return segmentsIn(dir, files).map(({ name }) => name)
 }
 
+/** Last seq of the older segment `base`, as the next header says it; `previousLast` is of one between them that is gone, if any. */
+export function lastBefore({ snapshot, previousLast }: SegmentHeader, base: number): number | undefined {
+  if (snapshot.partial) return undefined
+  const { segments } = snapshot
+  return segments.some(([listed]) => listed > base) ? segments.find(([listed]) => listed === base)?.[1] : previousLast
+}
+
 /**
  * The segments in a folder, oldest first. What only has the name of one (a folder, a FIFO, a link to nothing or in a circle, a
  * file larger than any) is passed to `other` and left out: its records are gone.

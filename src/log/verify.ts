@@ -8,7 +8,7 @@ import { type Files, realFiles } from '../lib/files'
 import { CHAIN_FILE, readWitness, type Witness } from './chain-file'
 import { decodeRecord } from './decode'
 import type { LossReason } from './record'
-import { decodeHeader, type Scan, scanSegment, segmentBase, segmentFiles, segmentName } from './segment'
+import { decodeHeader, lastBefore, type Scan, scanSegment, segmentBase, segmentFiles, segmentName } from './segment'
 import { LogState } from './state'
 
 export interface VerifyResult {
@@ -67,10 +67,9 @@ export function* verifying(
   const state = new LogState()
   const chosen = new Chosen(selection)
   const listed = new Map<number, number>()
-  const previous = names.map(name => {
-    const path = join(dir, name)
-    const head = decodeHeader(files.readAt(path, 0, 64 * 1024))
-    return head && !head.header.snapshot.partial ? head.header.previousLast : undefined
+  const previous = names.map((name, k) => {
+    const head = k > 0 && decodeHeader(files.readAt(join(dir, name), 0, 64 * 1024))
+    return head ? lastBefore(head.header, segmentBase(names[k - 1]!)!) : undefined
   })
   const total = names.reduce((sum, name) => sum + sizeOf(files, join(dir, name)), 0)
   let done = 0

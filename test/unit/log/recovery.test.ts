@@ -333,6 +333,28 @@ test('a damaged chain.json is no silent one: a WARN line, in status, named by ve
   }
 })
 
+test('a segment that is gone between two starts: its own numbers are lost, not those that a killed start left out', async () => {
+  let files = new MemFiles()
+  for (let start = 0; start < 5; start++) {
+    const { log } = await openLog({ files })
+    for (let k = 0; k < 3; k++) log.appendFact(factOf(k), LOCAL)
+    await log.flush()
+    files = files.afterPowerCut()
+  }
+  const names = files.segments(DIR)
+  assert.equal(names.length, 5)
+  for (const k of [1, 2, 3]) {
+    const broken = files.copy()
+    broken.files.delete(`${DIR}/${names[k]!}`)
+    const lost = places(files, names[k]!).places.map(({ seq }) => seq)
+    const ends = [lost[0], lost.at(-1)]
+    const { damaged, pieces } = verify(DIR, broken)
+    assert.deepEqual([damaged, pieces.map(({ from, to }) => [from, to])], [lost.length, [ends]], names[k])
+    const { log } = await openLog({ files: broken })
+    assert.deepEqual([log.status().damaged, lostSeqs(log)], [lost.length, lost], names[k])
+  }
+})
+
 test('a segment with a bad block ends no start: its records are named, the file stays, and the next start may read it', async () => {
   const small = { segmentBytes: 32 * 1024, maxBytes: 1024 * 1024 }
   const { log, files } = await openLog(small)
