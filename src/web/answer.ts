@@ -4,12 +4,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { gzipSync } from 'node:zlib'
-import { asOsError, ERRORS, type ErrorCode, type OsError } from '../lib/errors'
+import { asOsError, ERRORS, type ErrorCode, OsError } from '../lib/errors'
 import { masked, maskText } from '../lib/secrets'
 import type { Asset } from './assets'
 import type { WebLogger } from './context'
 import { SECURITY_HEADERS } from './guard'
-import type { Text } from './route'
+import type { Download, Text } from './route'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
@@ -31,6 +31,34 @@ export function sendText(res: ServerResponse, { status, type, body }: Text): voi
   const bytes = Buffer.from(body)
   res.writeHead(status, { 'Content-Type': type, 'Content-Length': bytes.length })
   res.end(bytes)
+}
+
+/** Sends a file while it is made. An error before the first byte is thrown; one behind it cuts the connection, which the reader sees. */
+export async function sendDownload(res: ServerResponse, { name, write }: Download, signal: AbortSignal): Promise<void> {
+  try {
+    await write(async bytes => {
+      if (signal.aborted) throw new OsError('NETWORK', 'the caller left')
+      if (!res.headersSent)
+        res.writeHead(200, {
+          'Content-Type': 'application/octet-stream',
+          'Content-Disposition': `attachment; filename="${name}"`,
+        })
+      if (res.write(bytes)) return
+      await new Promise<void>(resolve => {
+        const go = (): void => {
+          res.off('drain', go)
+          signal.removeEventListener('abort', go)
+          resolve()
+        }
+        res.once('drain', go)
+        signal.addEventListener('abort', go)
+      })
+    })
+    res.end()
+  } catch (error) {
+    if (!res.headersSent && !signal.aborted) throw error
+    res.destroy()
+  }
 }
 
 export function sendAsset(req: IncomingMessage, res: ServerResponse, asset: Asset): void {

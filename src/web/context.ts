@@ -11,6 +11,12 @@ import type { UserStore } from '../services/users'
 import type { HistoryQuery, PacketQuery, SensorQuery } from '../storage'
 import type { SystemUpdate } from './system-update'
 
+/** Writes a backup into a sink; a passphrase seals the secrets into it. Throws TOO_MANY_JOBS while another one is written. */
+export type WriteBackup = (
+  passphrase: string | undefined,
+  sink: (bytes: Uint8Array) => Promise<void>,
+) => Promise<object>
+
 export type { LatestReading } from '../gateway/latest'
 
 /**
@@ -70,6 +76,7 @@ export interface WebContext extends WebGateway {
   readonly version: string
   /** absent: only the SD image updates itself */
   readonly update?: SystemUpdate
+  readonly backup?: WriteBackup
   /** why the disk cannot be written, without a path: anyone may ask for /health. undefined: it can */
   trouble?(): string | undefined
   /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */

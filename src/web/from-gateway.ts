@@ -13,6 +13,7 @@ import type { Logger } from '../lib/logger'
 import { diskFault } from '../lib/writable'
 import { mediumFlag } from '../links/transport-view'
 import type { UserStore } from '../services/users'
+import { backupWriter } from './backup'
 import type { DisplayControl, PluginsControl, WebAuth, WebConfig, WebContext } from './context'
 import { systemUpdate } from './system-update'
 
@@ -113,6 +114,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
     reload: gateway.reload,
     safeMode: gateway.safeMode,
     update: systemUpdate(process.env),
+    backup: backupWriter(config, version),
     latest: gateway.latest,
     db: () => databaseOf(gateway),
     settings: () => ({

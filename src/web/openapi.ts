@@ -57,8 +57,9 @@ const failure = (description: string): Json => ({
   content: { 'application/json': { schema: errorRef } },
 })
 
-function contentOf({ answer, stream, path }: Route): Json {
+function contentOf({ answer, stream, file, path }: Route): Json {
   if (answer) return { 'application/json': { schema: schemaOf(answer) } }
+  if (file) return { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
   if (stream) return { 'text/event-stream': { schema: { type: 'string' } } }
   const type = Object.hasOwn(ASSETS, path) ? ASSETS[path as keyof typeof ASSETS].type.split(';')[0]! : 'text/plain'
   return { [type]: { schema: { type: 'string' } } }

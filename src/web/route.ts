@@ -40,6 +40,14 @@ export interface Call<B = Body> {
   readonly routes: readonly Route[]
 }
 
+/** An answer that is a file: `write` hands its bytes to a sink that waits for the reader. */
+export class Download {
+  constructor(
+    readonly name: string,
+    readonly write: (sink: (bytes: Uint8Array) => Promise<void>) => Promise<unknown>,
+  ) {}
+}
+
 /** Opens event streams; EventStreams of events.ts. */
 interface Streams {
   open(call: Call, res: ServerResponse): void
@@ -76,11 +84,13 @@ export interface Route {
   readonly body?: GenericSchema
   /** body of a 200 */
   readonly answer?: GenericSchema
+  /** true: its answer is a Download */
+  readonly file?: boolean
   /** true: writes its own line into the log; other routes with a write rule get one */
   readonly audited?: boolean
   /** names in a body that the log line of a write shows, never values */
   readonly keys?: (body: Body) => string[]
-  /** returns the body of a 200, or a Text; throws OsError for every other answer */
+  /** returns the body of a 200, a Text or a Download; throws OsError for every other answer */
   run(call: Call): object | Promise<object>
   /** instead of run: writes to the connection itself until it is closed */
   stream?(call: Call, res: ServerResponse, streams: Streams): void

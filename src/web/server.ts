@@ -12,7 +12,7 @@ import { type Clock, systemClock } from '../lib/clock'
 import { asOsError, OsError } from '../lib/errors'
 import { SerialQueue } from '../lib/serial-queue'
 import { Access, ANONYMOUS, requireRole } from './access'
-import { refuseRaw, sendAsset, sendError, sendJson, sendText } from './answer'
+import { refuseRaw, sendAsset, sendDownload, sendError, sendJson, sendText } from './answer'
 import { isAsset } from './assets'
 import { type Body, checkBody, readBody } from './body'
 import type { Pair } from './certificate'
@@ -25,7 +25,7 @@ import { listen, MAX_HEADER_BYTES, parserError } from './listen'
 import { TokenGate } from './login-throttle'
 import { parseQuery } from './query'
 import { startRedirect } from './redirect'
-import { type Call, matched, type Route, type ServiceFacts, Text } from './route'
+import { type Call, Download, matched, type Route, type ServiceFacts, Text } from './route'
 import { ROUTES } from './routes'
 import { Sessions } from './sessions'
 
@@ -324,6 +324,7 @@ export class WebServer {
     res.setTimeout(ANSWER_MS)
     const body = await route.run(call)
     if (body instanceof Text) sendText(res, body)
+    else if (body instanceof Download) await sendDownload(res, body, call.signal)
     else if (isAsset(body)) sendAsset(req, res, body)
     else sendJson(res, 200, body)
   }

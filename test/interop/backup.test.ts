@@ -51,9 +51,11 @@ async function startBoth(): Promise<void> {
     up: () => up.start(['--host', '127.0.0.1', '--port', String(port), '--web-port', String(upWeb)], upWeb),
   }
   udp = port
+  gwWeb = web
 }
 let restart: { gw(): Promise<void>; up(): Promise<void> }
 let udp = 0
+let gwWeb = 0
 
 test('a lost gateway goes on from an old backup on new hardware: nothing doubled, nothing wrong, no number twice', async () => {
   await startBoth()
@@ -63,6 +65,13 @@ test('a lost gateway goes on from an old backup on new hardware: nothing doubled
   const file = join(dir, 'gw.backup')
   const made = gw.json('backup', file)
   assert.deepEqual([made.secrets, made.via], [false, 'local'])
+  // what the page downloads is the same kind of file, and is what is restored below
+  const { token } = gw.json('token', '--new') as { token: string }
+  const headers = { 'X-Admin-Token': token, 'Content-Type': 'application/json' }
+  const answer = await fetch(`http://127.0.0.1:${gwWeb}/api/backup`, { method: 'POST', headers, body: '{}' })
+  assert.equal(answer.status, 200)
+  assert.match(String(answer.headers.get('content-disposition')), /filename="GW1\.backup"/)
+  writeFileSync(file, Buffer.from(await answer.arrayBuffer()))
   // other sensors: templates whose TIDs the backup does not know
   await measure(100, 40, [2, 3, 4])
   await arrived()

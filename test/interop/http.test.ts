@@ -285,6 +285,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
       ['POST', '/api/safe-mode', {}, 400],
       ['POST', '/api/update', { source: 'https://example.org/x.update' }, 200],
       ['POST', '/api/update', { source: '/etc/passwd' }, 400],
+      ['POST', '/api/backup', { passphrase: 'short' }, 400],
       ['POST', '/api/transport', { medium: 'quic', enabled: false }, 200],
       ['POST', '/api/transport', { medium: 'pigeon' }, 400],
       ['POST', '/api/outputs', { name: 'pump', value: 1 }, 404],

@@ -12,7 +12,8 @@ import { inUpdateFile } from '../update-file'
 import type { OptionSpec, OptionValues, Verb } from '../verb'
 
 const VARIABLE = 'OS_NODE_BACKUP_PASSPHRASE'
-const SHORTEST = 8
+/** characters of a passphrase at least */
+export const SHORTEST = 8
 
 const PASSPHRASE_FILE: OptionSpec = {
   type: 'string',
@@ -21,7 +22,7 @@ const PASSPHRASE_FILE: OptionSpec = {
 }
 
 /** What a backup is made of, from the configuration. */
-function sourceOf(config: ConfigStore, version: string, passphrase?: string): BackupSource {
+export function sourceOf(config: ConfigStore, version: string, passphrase?: string): BackupSource {
   const { device_id, assigned_id, security_settings } = config.config
   const store = security_settings.secure_session_store
   return {

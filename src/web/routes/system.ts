@@ -1,11 +1,13 @@
 // Health, metrics, the log, the description of the API, safe mode (R25), live events.
 import * as v from 'valibot'
+import { SHORTEST } from '../../commands/verbs/backup'
 import { OsError } from '../../lib/errors'
+import { requireRole } from '../access'
 import type { WebContext } from '../context'
 import { units } from '../display-units'
 import { metricsText } from '../metrics'
 import { limit, text } from '../query'
-import { type Route, route, Text } from '../route'
+import { Download, type Route, route, Text } from '../route'
 import * as s from '../schemas'
 
 const safeMode = { active: s.flag, reason: s.maybeText, crashes: s.whole }
@@ -97,6 +99,28 @@ export const SYSTEM: readonly Route[] = [
     run: ({ context, body }) => {
       updateOf(context).request(body.source)
       return { ok: true }
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/api/backup',
+    role: 'operator',
+    file: true,
+    summary: 'a backup as a file, as os-node backup writes it; with a passphrase (admins) also what is secret',
+    body: v.object({
+      passphrase: v.optional(
+        v.pipe(
+          v.string('passphrase must be a text'),
+          v.minLength(SHORTEST, `passphrase must have ${SHORTEST} characters at least`),
+        ),
+      ),
+    }),
+    run: ({ context: { backup, config, logger }, body: { passphrase }, session, remote }) => {
+      if (!backup) throw new OsError('E_BACKUP', 'there is nothing to back up here')
+      if (passphrase !== undefined) requireRole(session, 'admin')
+      logger.info(`${session.username} at ${remote}: backup with${passphrase === undefined ? 'out' : ''} secrets`)
+      const name = String(config.get('device_id')).replace(/[^\w.-]+/g, '_') || 'os-node'
+      return new Download(`${name}.backup`, sink => backup(passphrase, sink))
     },
   }),
   {

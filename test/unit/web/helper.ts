@@ -64,6 +64,10 @@ export function fakeContext(change: Partial<WebContext> = {}): Fake {
     lines,
     version: '0.1.0',
     status,
+    backup: async (_, sink) => {
+      await sink(Buffer.from('a backup'))
+      return {}
+    },
     sections: {
       identity: () => ({ device_id: 'pi-shed', assigned_id: 42 }),
       transport: () => ({ UDP: true }),

@@ -12,6 +12,7 @@ import { forget, unsaved } from '../lib/unsaved'
 import { Field } from '../ui/field'
 import { Card, Empty, Loaded } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
+import { Backup } from './backup'
 import { LookSettings } from './look'
 import { Versions } from './versions'
 
@@ -229,6 +230,7 @@ export function Settings() {
       <WriteNote needs="admin" what="changing settings" />
       <LookSettings />
       <Versions />
+      <Backup />
       <Loaded from={found} what="settings">
         {({ schema }) => <Options categories={schema.categories} reload={found.reload} />}
       </Loaded>
