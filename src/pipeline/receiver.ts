@@ -72,12 +72,14 @@ export class Receiver extends ReceiverMemory {
 
   /**
    * Decodes one frame. `packet` is only read during the call. `epoch` is the peer's run where the frame came inside the
-   * delivery exchange: each run has templates of its own.
+   * delivery exchange: each run has templates of its own. `seq` is the frame's number in that run: what was left in an old connection and
+   * comes behind a newer FULL is not built upon that (LATE_DROPPED).
    */
-  receive(packet: Uint8Array, epoch = BARE): Received {
+  receive(packet: Uint8Array, epoch = BARE, seq = 0): Received {
     const now = this.#clock.wall()
     const history = plainFrame(packet, 0, packet.length) ? this.#read(packet, 0, packet.length, epoch, now) : null
-    if (history === null) return this.#slow(packet, epoch, now)
+    if (history === null) return this.#slow(packet, epoch, now, seq)
+    if (seq > 0 && isFull(packet[0]!)) history.fullSeq = seq
     const fact = this.#facts.make(history, readU32(packet, 2), history.newest)
     const meta = plainMeta(packet, fact)
     const { advanced } = this.#quick
@@ -113,14 +115,14 @@ export class Receiver extends ReceiverMemory {
     return history
   }
 
-  #slow(packet: Uint8Array, epoch: number, now: number): Received {
+  #slow(packet: Uint8Array, epoch: number, now: number, seq = 0): Received {
     const opened = openFrame(packet, now, this.#inboundKey)
-    const received = this.#opened(opened, epoch, now)
+    const received = this.#opened(opened, epoch, now, seq)
     if (received.kind === 'error' && opened.header) this.#refused(opened.header, epoch, received.code, now)
     return received
   }
 
-  #opened(opened: Opened, epoch: number, now: number): Received {
+  #opened(opened: Opened, epoch: number, now: number, seq: number): Received {
     const { meta } = opened
     if (!opened.ok) return this.#refuse(opened.code, opened.error, meta)
     const { header, bytes, from: first, to } = opened
@@ -146,13 +148,20 @@ export class Receiver extends ReceiverMemory {
     const ts = header.ts === 0 ? newest : this.#reference ? Math.max(newest, time) : time
     meta.timestamp_raw = header.ts === 0 ? (scope ? this.#stamped(scope.source, sourceAid, now) : now) : time
     if (full) {
-      return this.#full(scope!, ts, opened)
+      const received = this.#full(scope!, ts, opened)
+      const learned = meta.template_learned ? scope!.templates.get(tid) : undefined
+      if (learned) learned.fullSeq = seq
+      return received
     }
     if (!history)
       return this.#refuse('NEED_FULL', `Template ${meta.tid} missing for 0x${base.toString(16).toUpperCase()}`, meta)
     if (history.count === 0) return this.#refuse('NEED_FULL', `No cached values for TID=${meta.tid}`, meta)
     const late = ts < history.newest
     if (late) meta.late = true
+    if (late && seq > 0 && seq < history.fullSeq) {
+      this.counters.lateDropped++
+      return this.#refuse('LATE_DROPPED', `frame ${seq} of TID=${meta.tid} is behind FULL ${history.fullSeq}`, meta)
+    }
     if (history.rebuilt && !late && !isBelow(scope!.source.minTimestamps, history.shape.hash, ts))
       return this.#rebuilt(history, header, heart ? null : opened, ts, meta)
     // what a rebuilt template was at an earlier time is not known

@@ -125,6 +125,8 @@ export class SlotHistory {
   weight = 0
   /** late frames since the last one in order */
   lateRun = 0
+  /** number of the newest FULL in the exchange; 0 outside of it */
+  fullSeq = 0
   /** only shape, states and units are known, from before an unclean stop: a DIFF gives what it carries, until a FULL (X33) */
   rebuilt = false
   /** whether the frame at hand changed a `state.unit`, and whether it changed a unit */

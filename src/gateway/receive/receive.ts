@@ -188,7 +188,7 @@ export class Receive {
       if (verdict !== 'data') return
     }
     // the templates of a peer's run are its own, even where another device has its AID
-    const received = receiver.receive(packet, peer?.epoch)
+    const received = receiver.receive(packet, peer?.epoch, seq)
     if (received.kind === 'error') {
       if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
         this.counters.refused++

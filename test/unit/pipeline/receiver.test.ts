@@ -103,6 +103,27 @@ test('a frame twice gives the same fact, as FULL or as DIFF', () => {
   assert.deepEqual(facts[2], facts[0])
 })
 
+test('what an old connection still held when a newer FULL came is not built upon it; a late frame with a newer number is', () => {
+  const EPOCH = 7
+  for (const [again, cmd] of [
+    ['a FULL like the one before', 0x3f],
+    ['an encrypted FULL', 0x40],
+  ] as const) {
+    const key = deriveSessionKey(42, 1)
+    const r = receiver({ inboundKey: () => key })
+    const second = full(T0 + 40, '30')
+    r.receive(full(T0, '10'), EPOCH, 1)
+    r.receive(diff(T0 + 10, '11'), EPOCH, 2)
+    r.receive(full(T0 + 15, '29'), EPOCH, 5)
+    r.receive(cmd === 0x3f ? second : frame(cmd, 1, T0 + 40, second.subarray(13, -3), 42, key), EPOCH, 9)
+    assert.equal(code(r.receive(diff(T0 + 20, '12'), EPOCH, 7)), 'LATE_DROPPED', again)
+    assert.equal(code(r.receive(heart(T0 + 30), EPOCH, 8)), 'LATE_DROPPED', again)
+    assert.equal(r.counters.lateDropped, 2)
+    assert.equal(code(r.receive(heart(T0 + 30), EPOCH, 10)), 'fact', again)
+    assert.equal(code(r.receive(heart(T0 + 50), EPOCH, 11)), 'fact', again)
+  }
+})
+
 test('a missing template asks for a FULL, and the NACK names the frame', () => {
   const r = receiver()
   const packet = heart(T0)
