@@ -60,6 +60,8 @@ export function nodeRuntime(root, arch, say = () => undefined) {
     return dir
   } catch (error) {
     rmSync(work, { recursive: true, force: true })
+    // another build was quicker
+    if (error.syscall === 'rename' && existsSync(dir)) return dir
     throw error
   }
 }
