@@ -403,7 +403,7 @@ inTheRig(
       assert.match(gateway.run('status').stdout, /bus +up .* last error (\d+ min )?\d+ (s|min) ago: vcan0/)
     })
   },
-  { memory: 2048, seconds: SECONDS + 400 },
+  { memory: 2048, seconds: SECONDS + 1000 },
 )
 
 interface Link {
