@@ -6,7 +6,7 @@
 // Where a test goes: test/<group>/**/<name>.test.ts; unit mirrors src/. What takes long by nature (minutes of weather, kernels
 // under emulation) is <name>.long.test.ts, which only `npm run test:long` (--long) runs. A file with a line `// Long: REASON`
 // (its own or a helper's) runs in both, in test:long with OS_NODE_LONG=1: more rounds of a property, a longer search
-// (`rounds` of test/lib/random.ts). With OS_NODE_LONG=quarter, as in .ci/run, test:long takes a quarter of all that, of the rig the files of the day.
+// (`rounds` of test/lib/random.ts). With OS_NODE_LONG=quarter, as in .ci/run, test:long takes a quarter of all that, of the rig the file of the day.
 // What a test needs of the machine: a line `// Needs: cc mosquitto` in the file or in the helper that uses it; the names are
 // in test/needs.mjs. As root on Debian, missing packages are installed; otherwise the file is listed as NOT RUN with the
 // command that would make it run. That fails the run only with CI=true.
@@ -105,13 +105,13 @@ const isLong = file => file.endsWith('.long.test.ts')
 const isNamed = file => !only || only.split(',').some(text => file.includes(text))
 const named = all.filter(file => asked.includes(groupOf(file)) && isNamed(file))
 const longOnes = named.filter(file => (long ? isLong(file) || runsInBoth(file) : !isLong(file)))
-// a quarter: of the long files of the rig those of the day, each of which has minutes and a kernel
+// a quarter: of the long files of the rig the one of the day, for each takes minutes, many of them where kernels are slow
 const DAY = Math.floor(Date.now() / 86_400_000)
 const inTurns = long && process.env.OS_NODE_LONG === 'quarter' && !only
 const rigFiles = longOnes.filter(file => inTurns && groupOf(file) === 'rig')
-const ofOtherDays = rigFiles.filter((_, k) => k % 4 !== DAY % 4)
+const ofOtherDays = rigFiles.filter((_, k) => k !== DAY % rigFiles.length)
 const chosen = longOnes.filter(file => !ofOtherDays.includes(file))
-if (ofOtherDays.length > 0) console.log(`a quarter of the rig today; of other days: ${ofOtherDays.join(' ')}`)
+if (ofOtherDays.length > 0) console.log(`one long file of the rig today; of other days: ${ofOtherDays.join(' ')}`)
 if (chosen.length === 0 && (only || args.length > 0)) {
   const other = named.length > 0 ? `; ${long ? 'without' : 'with'} --long there is ${named.join(' ')}` : ''
   stop(`no test file of ${asked.join(' ')}${only ? ` has ${only} in its name` : ''}${other}`, 1)
