@@ -7,6 +7,9 @@ import { exportFacts, exportRow, type Selection, segmentsIn, verify, verifying }
 import type { NodeBase } from '../node/node'
 import type { LogAccess, NodeLike, Watch } from './context'
 
+/** the bytes that are left are a sum over all segments */
+const ROWS_A_REPORT = 256
+
 /** A gateway works on between two segments. */
 async function verifyInSteps(dir: string, selection: Selection, { signal, progress }: Watch) {
   const steps = verifying(dir, realFiles, selection)
@@ -53,9 +56,10 @@ export const logOfGateway = (gateway: Gateway): LogAccess => ({
     const { log } = gateway
     const reader = log.reader(from, { kinds: ['fact'] })
     const total = log.bytesAfter(from)
+    let rows = 0
     for (let record = reader.next(); record; record = reader.next()) {
       yield exportRow(record)
-      progress?.(Math.max(0, total - log.bytesAfter(record.seq)), total)
+      if (++rows % ROWS_A_REPORT === 0) progress?.(Math.max(0, total - log.bytesAfter(record.seq)), total)
     }
   },
 })

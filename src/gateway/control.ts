@@ -33,7 +33,7 @@ export interface ControlAnswer {
 export interface ControlWatch {
   /** aborted when the client leaves */
   readonly signal: AbortSignal
-  /** tells the client how far it is */
+  /** sends the client its progress */
   progress(done: number, total: number): void
 }
 
