@@ -8,25 +8,34 @@ export const MASK = '********'
 
 const KINDS =
   'access|account|admin|aes|api|apps?|application|auth|bind|ble|bot|bthome|client|dev|device|enc|encrypt|encryption|hmac|join|' +
-  'license|link|lora|master|network|nwks?|private|psk|root|rsa|sha\\d*|secret|security|session|shared|signing|ssh|storage|' +
-  'subscription|wep|wifi|wpa'
+  'cd|cipher|deploy|gpg|license|link|lora|master|network|nwks?|pan|priv|private|product|psk|root|rsa|serial|sha\\d*|secret|security|' +
+  'session|shared|signing|ssh|storage|subscription|wep|wifi|wpa|zigbee'
+/** What a code, a phrase or words are for where they open something. */
+const OPENS =
+  '2fa|access|activation|arm|auth|backup|disarm|door|emergency|entry|install|invite|keypad|link|login|master|mfa|mnemonic|' +
+  'one_?time|otp|pairing|puk|recovery|reset|scratch|secret|security|seed|setup|totp|two_?factor|unlock|verification'
+/** Before `pass` and `pw` in one word: userpass. */
+const WHOSE = 'admin|app|ap|broker|db|ftp|http|key|mail|mqtt|proxy|root|smtp|sql|ssh|user|vpn|web|wifi'
 /**
  * Each word may be cut anywhere: pass_word, PassWord. What filters let through (low_pass) is no password. What follows it may say
  * which of several it is, or its form.
  */
 const NAME = new RegExp(
   (
+    '^(?!(?:count|max|min|num)_).*' +
     '(?:(?:password|passwort|kennwort|wachtwoord|contrasena|motdepasse|passwd|passphrase|passcode|secret|token|credential)s?|' +
     '(?:^|_)(?:(?<!(?:all|band|by|high|low)_)pass(?:_?key)?|pw|pwd|psk|otp|pincode|cred|community|basicauth|oauth|jwt|' +
-    `authorization|bearer|cookie|signature|hmac|session_?id|webhook(?:_?urls?)?|(?:${KINDS})_?key)s?)` +
-    '(?:_?(?:hash|value|text|string|plain|clear|raw|hex|pem|base64|old|new|prev|previous|current|next|backup|prod|production|' +
-    'staging|primary|secondary|confirm|confirmation|repeat|header|\\d+))*$'
+    'authorization|bearer|cookie|signature|hmac|session_?id|(?:php)?sessid|csrf|xsrf|webhook(?:_?urls?)?|access_?key_?id|' +
+    `(?:${KINDS})_?key|(?:${WHOSE})_?(?:pass|pwd?)|connectionstring|connstr|dsn|tkn|irk|csrk|ltk|mnemonic|` +
+    `(?:seed|recovery|backup|secret)_?(?:phrase|word)|t?otp_?seed|mdp|senha|clave|haslo|heslo|jelszo|salasana)s?)` +
+    '(?:_?(?:hash|value|text|string|plain|clear|raw|hex|pem|json|base64|old|new|prev|previous|current|next|backup|prod|' +
+    'production|staging|primary|secondary|confirm|confirmation|repeat|header|\\d+))*(?:_[a-z])?$'
   ).replace(/[a-z](?=[a-z])/g, '$&_?'),
 )
 
 /** what each of them holds, without its cuts: most names have none of it */
 const HINT =
-  /pass|wort|woord|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature|hmac|session/
+  /pass|wort|woord|contrase|token|secret|cred|key|pw|psk|otp|pin|auth|bearer|cookie|webhook|jwt|community|signature|hmac|sess|srf|conn|dsn|tkn|irk|csrk|ltk|mnemonic|phrase|word|mdp|senha|clave|h[ae]slo|jelszo|salasana/
 
 /** `clientSecret`, `X-Api-Key` → `client_secret`, `x_api_key` */
 export const snake = (name: string): string =>
@@ -53,20 +62,38 @@ export function isSecretName(name: string): boolean {
 }
 
 /** Names of secrets and of other things: what they hold says which. A pin of a board has one or two digits. */
-const MAYBE = /(?:^|_)(?:key|licen[cs]e|salt|seed)$/
-const PIN = /(?:^|_)pin$/
+const MAYBE = /(?:^|_)(?:key|licen[cs]e|nonce|pat|pepper|salt|seed|session|sid)$/
+const PIN = /(?:^|_)(?:user|card|sim|wps)?p(?:in|uk)$/
+/** `auth`, `totp`, `unlock_code`: the secret itself, or which kind of it is used */
+const EITHER = new RegExp(
+  `(?:^|_)(?:(?:auth[nz]?|mfa|2fa|totp|two_?factor)(?:_?(?:data|header|info|param|string|text|value))?s?|(?:${OPENS})_?codes?)$`,
+)
+/** What a word of that kind holds where it is no secret. */
+const METHOD = new RegExp(
+  '^(?:aes[\\w-]*|any|api-?key|app|auto|basic|bearer|cert(?:ificate)?s?|chap|cram-?md5|default|digest|disabled|eap[\\w-]*|email|' +
+    'enabled|external|gssapi|kerberos|key|ldap|local|login|m?tls|md5|negotiate|no|none|ntlm|oauth\\d?|off|on|open|optional|otp|pam|pap|' +
+    'password|plain|psk|radius|required|sasl|scram[\\w-]*|sha[\\d-]*|sms|ssl|token|totp|true|false|user|wep|wpa\\d?[\\w-]*|x509|' +
+    'xoauth2|yes)$',
+  'i',
+)
+const WORD_ALONE = /^[a-z]+[.!]?$/i
 
 /** True for a name whose value may be a secret. */
-export const mayBeSecret = (name: string): boolean =>
-  isSecretName(name) || MAYBE.test(snake(name)) || PIN.test(snake(name))
+export function mayBeSecret(name: string): boolean {
+  const word = snake(name)
+  return isSecretName(name) || MAYBE.test(word) || PIN.test(word) || EITHER.test(word)
+}
 
 /** True for a name of a secret, or one that may be with a value that looks like one. */
 export function isSecret(name: string, value: unknown): boolean {
   if (isSecretName(name)) return true
-  if (typeof value !== 'string' || value === '') return false
+  if (Array.isArray(value)) return value.some(part => typeof part !== 'object' && isSecret(name, part))
+  if ((typeof value !== 'string' && typeof value !== 'number') || value === '') return false
   const word = snake(name)
-  if (PIN.test(word)) return value === MASK || /^\d{4,12}$/.test(value)
-  return MAYBE.test(word) && (value === MASK || looksMade(value))
+  const text = String(value)
+  if (PIN.test(word)) return text === MASK || /^\d{4,12}$/.test(text)
+  if (EITHER.test(word)) return !METHOD.test(text) && !/^-?\d{1,3}(?:\.|$)/.test(text)
+  return MAYBE.test(word) && (text === MASK || looksMade(text))
 }
 
 /** What a pair calls its name, and what its value. */
@@ -94,7 +121,7 @@ export function holdsSecret(around: unknown, name: string | number): boolean {
 const URL = /([a-z][a-z0-9+.-]{0,30}:\/\/)([^\s"'<>`]+)/gi
 const KIND = '((?:(?:bearer|basic|digest|token|bot|api-?key|key|negotiate)\\s+)?)'
 const HEADER = new RegExp(
-  `\\b((?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?[\\w-]{0,40}(?:key|token|secret))(\\s?:\\s?)${KIND}` +
+  `\\b((?:proxy-)?authorization|(?:set-)?cookie|(?:x-)?[\\w-]{0,40}(?:key|token|secret|auth))(\\s?:\\s?)${KIND}` +
     `[^\\s"',;]+(?:;\\s?[^\\s"',;]+)*`,
   'gi',
 )
@@ -171,13 +198,18 @@ export function maskText(text: string): string {
     .replace(URL, (_, scheme: string, address: string) => scheme + maskUrl(address))
     .replace(USER_INFO, word => (/:/.test(word) && !/:\/\/|^mailto:/.test(word) ? `${MASK}@` : word))
     .replace(HEADER, (all, name: string, colon: string, kind: string) =>
-      HEADER_NAME.test(name) ? `${name}${colon}${kind}${MASK}` : all,
+      HEADER_NAME.test(name) &&
+      (!/auth$/i.test(name) || isSecret(name, all.slice(name.length + colon.length + kind.length)))
+        ? `${name}${colon}${kind}${MASK}`
+        : all,
     )
     .replace(ASSIGNED, (all, name: string, is: string, kind: string, value: string) =>
       isSecret(name, value) && !value.startsWith(MASK) ? `${name}${is}${kind}${MASK}` : all,
     )
     .replace(SAID, (all, name: string, colon: string, value: string) =>
-      isSecret(name, value) && !value.startsWith(MASK) ? `${name}${colon}${MASK}` : all,
+      isSecret(name, value) && !value.startsWith(MASK) && (isSecretName(name) || !WORD_ALONE.test(value))
+        ? `${name}${colon}${MASK}`
+        : all,
     )
     .replace(ARGUMENT, (all, name: string, blank: string, value: string) =>
       (/^(?:-u|--user)$/.test(name) ? value.includes(':') : isSecret(name, value)) ? `${name}${blank}${MASK}` : all,
