@@ -10,6 +10,7 @@ import { against } from './against.mjs'
 import { benchAllocator } from './allocator.mjs'
 import { benchCan } from './can.mjs'
 import { benchDecode, decodeRate, HEAP_RUNS, inTurn } from './decode.mjs'
+import { benchFlash } from './flash.mjs'
 import { benchGrowth } from './growth.mjs'
 import { benchLatency } from './latency.mjs'
 import { probe } from './limit.mjs'
@@ -393,6 +394,8 @@ if (starts('mqtt/')) {
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
   await benchMqtt({ mqttDriver: await mediaTable.MQTT(), FlashLog, context: { clock, logger } }, put)
 }
+
+if (starts('flash/')) await benchFlash({ FlashLog }, { put, mark, gate, problems })
 
 if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
 

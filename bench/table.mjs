@@ -17,6 +17,10 @@ const PARTS = [
   ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
   ['Packets of four sensors from a log into PostgreSQL, the server on the same machine', /^postgresql\//],
+  [
+    'Flash: what a record costs an ext4 on a loop device, readings committed once a second, beside SQLite with the same ones',
+    /^flash\//,
+  ],
   ['CAN frames on a virtual bus, in the rig', /^can\//],
   [
     'From a register read to the upstream: 40 Modbus registers at 1 s, defaults, and what it costs',
@@ -36,6 +40,7 @@ function unit(key) {
   if (/rss_mb$/.test(key)) return 'MB'
   if (/seconds$/.test(key)) return 's'
   if (/bytes/.test(key)) return 'B'
+  if (/(sectors|flushes)_per_record/.test(key)) return ''
   if (/_ns$/.test(key)) return 'ns'
   if (/_us$/.test(key)) return 'µs'
   if (/us_per_packet$/.test(key)) return 'µs'

@@ -88,6 +88,7 @@ export function statusOf(
   const refusals = of.sources.refused()
   const attention = attentionOf(of.latest.list(), of.config.config.gateway.alarm_statuses, id => of.sources.whyNot(id))
   const disk = unkept?.report()
+  const flash = of.guard.flash()
   const moved = of.receive.addresses.several()
   return {
     version,
@@ -108,6 +109,7 @@ export function statusOf(
     // a server and an rx_only node send nothing upstream: nothing waits there
     ...(role === 'run' && of.deviceRole !== 'rx_only' && { forwarding: of.uplinks.forwarding() }),
     storage: of.database?.status() ?? { ...NO_DATABASE },
+    ...(flash && { flash }),
     ...(disk && { disk }),
     dropped: {
       rows: of.intake.counters.rejected_rows,

@@ -7,6 +7,7 @@ import type { DeviceRole } from '../protocol/handshake/roles'
 import type { LeaseMetrics } from '../protocol/ids/lease'
 import type { QuotaReport } from '../protocol/ids/quota'
 import type { DatabaseStatus } from '../storage'
+import type { FlashReport } from './guard/flash'
 import type { GuardReport } from './guard/guard'
 import type { SessionsReport } from './receive/receiver-session'
 import type { TimeReport } from './time/clock-watch'
@@ -125,6 +126,8 @@ export interface GatewayStatus {
   /** absent: read from the files, or nothing is sent upstream */
   forwarding?: ForwardingReport
   storage: DatabaseStatus
+  /** absent: read from the files, or the kernel does not count what is written to the data directory */
+  flash?: FlashReport
   /** absent: everything is kept */
   disk?: DiskReport
   /** events: those that listeners were too slow for; absent: none */

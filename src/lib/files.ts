@@ -3,7 +3,7 @@
 // Errors are the system's own (ENOSPC, EIO, EROFS, EACCES …); callers turn them into states.
 import * as fs from 'node:fs'
 import { homedir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
 export interface Files {
@@ -205,4 +205,18 @@ export const realFiles: Files = {
       fs.closeSync(fd)
     }
   },
+}
+
+/** A partition or disk of Linux. */
+export interface Partition {
+  readonly name: string
+  /** what was read and written since the start of the machine, as the kernel prints it (Documentation/block/stat) */
+  stat(): string
+}
+
+/** The partition that a folder is on. Throws where the kernel has none for it: a RAM disk, an overlay. */
+export function partitionOf(dir: string, sys = '/sys'): Partition {
+  const { dev } = fs.statSync(dir)
+  const path = `${sys}/dev/block/${(dev >>> 8) & 0xfff}:${(dev & 0xff) | ((dev >>> 12) & 0xfff00)}`
+  return { name: basename(fs.realpathSync(path)), stat: () => fs.readFileSync(join(path, 'stat'), 'utf8') }
 }

@@ -251,6 +251,8 @@ export class FlashLog {
       last_seq: this.lastSeq,
       committed_seq: this.committedSeq,
       bytes: this.#segments.bytes + this.#retention.damagedBytes,
+      max_bytes: this.#o.maxBytes,
+      oldest: this.#segments.list[0]?.created ?? null,
       lost: totals.dropped + totals.overflow,
       dropped: totals.dropped,
       overflow: totals.overflow,

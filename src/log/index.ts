@@ -1,4 +1,5 @@
 // The room's door: what other rooms may use of the flash log.
+export { DayCounter } from './daycounter'
 export { decodeRecord } from './decode'
 export { exportFacts, exportRow } from './export'
 export { FlashLog } from './flashlog'

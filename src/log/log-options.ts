@@ -54,6 +54,10 @@ export interface LogStatus {
   last_seq: number
   committed_seq: number
   bytes: number
+  /** gateway.log.max_bytes */
+  max_bytes: number
+  /** UNIX ms of the oldest segment's making; null: nothing is kept */
+  oldest: number | null
   /** facts gone by the bounds or because RAM was full: dropped + overflow */
   lost: number
   dropped: number

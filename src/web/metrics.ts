@@ -82,15 +82,24 @@ class Metrics {
 export function metricsText({ context, service }: Pick<Call, 'context' | 'service'>): string {
   const status = context.status()
   const m = new Metrics()
-  const { log, intake, dropped, storage, time, guard } = status
+  const { log, intake, dropped, storage, time, guard, flash } = status
   m.add('build_info', 'gauge', 'version of os-node, always 1', [[1, { version: status.version }]])
   m.one('uptime_seconds', 'gauge', 'time since the start', status.uptime_s)
   m.one('time_synced', 'gauge', 'the clock is synchronized', time.quality !== 'unsynced' && time.quality !== 'unknown')
   m.one('log_committed_seq', 'gauge', 'newest record on flash', log.committed_seq)
   m.one('log_bytes', 'gauge', 'size of the log', log.bytes)
+  m.one('log_max_bytes', 'gauge', 'bound of that size', log.max_bytes)
+  m.one(
+    'log_oldest_timestamp_seconds',
+    'gauge',
+    'UNIX time of the oldest part of the log',
+    log.oldest && log.oldest / 1000,
+  )
   m.one('log_lost_records_total', 'counter', 'records lost to damage or lack of space', log.lost + (log.damaged ?? 0))
   m.one('log_unreadable_segments', 'gauge', 'files of the log that cannot be read', log.check?.unreadable.length)
-  m.one('log_written_today_bytes', 'gauge', 'bytes written to flash since midnight UTC', log.bytes_written_today)
+  m.one('log_written_today_bytes', 'gauge', 'bytes of the log written since midnight UTC', log.bytes_written_today)
+  m.one('flash_written_today_bytes', 'gauge', 'bytes written to the partition today', flash?.bytes_written_today)
+  m.one('flash_wear_percent_year', 'gauge', 'percent of the endurance a year takes', flash?.wear_percent_year)
   for (const [name, value] of Object.entries(intake ?? {}))
     m.one(`intake_${name}_total`, 'counter', `own readings: ${name.replaceAll('_', ' ')}`, value)
   const received = Object.entries(status.received ?? {})

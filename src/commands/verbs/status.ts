@@ -1,5 +1,5 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
-import type { ForwardingReport, GatewayStatus, LinkStatus } from '../../gateway/status'
+import type { ForwardingReport, GatewayStatus, LinkStatus, LogStatus } from '../../gateway/status'
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mendDisk } from '../../lib/writable'
@@ -64,6 +64,10 @@ function hints(links: Links, paint: Paint): string[] {
   return [...of].map(([hint, names]) => paint.warn(`${names.join(', ')}: ${hint}`))
 }
 
+/** How full the log is, and how far back it goes. */
+const fill = ({ bytes, max_bytes, oldest }: LogStatus, now: number): string =>
+  ` (${Math.round((bytes / max_bytes) * 100)} % full${oldest === null ? '' : `, oldest ${duration((now - oldest) / 1000)}`})`
+
 /** What links count besides packets, and what they measure. */
 const details = (links: Links): string[] =>
   links.flatMap(([name, { detail = {} }]) => {
@@ -80,9 +84,15 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
     via === 'gateway'
       ? `running for ${duration(status.uptime_s)}; time ${time.quality}${Math.abs(time.offset_ms) >= 1000 ? ` (${Math.round(time.offset_ms / 1000)} s off the system clock)` : ''}; NTP ${time.ntp?.state ?? 'unknown'}`
       : paint.warn('no gateway is running'),
-    `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}, ${log.pending ?? 0} not on flash yet, ` +
+    `log: ${counted(log.records, 'record')}, ${bytesText(log.bytes)}${log.max_bytes ? fill(log, now) : ''}, ${log.pending ?? 0} not on flash yet, ` +
       `lost ${log.lost + (log.damaged ?? 0)}, written today ${bytesText(log.bytes_written_today)}`,
   ]
+  const { flash } = status
+  if (flash) {
+    const { device, bytes_written_today: today, endurance_bytes: endurance, wear_percent_year: wear } = flash
+    const rate = wear === null ? '' : `, ${numberText(wear)} % of ${numberText(endurance / 1e12)} TB in a year`
+    lines.push(`flash ${device}: written today ${bytesText(today)}${rate}`)
+  }
   if (status.device_role === 'rx_only')
     lines.push(paint.warn('upstream: nothing is sent, Node_Setting.device_role is rx_only; readings stay in the log'))
   if (log.gaps?.length)

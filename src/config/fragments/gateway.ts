@@ -115,6 +115,12 @@ export const gatewayEntries = {
         restart: true,
       }),
     }),
+    flash: section({
+      endurance_tb: num(8, 'TB that can be written to the card or disk of the data directory before it is worn out', {
+        min: 0.001,
+        max: 1e6,
+      }),
+    }),
     log_level: choice(['debug', 'info', 'warn', 'error'], 'info', 'lines below this are not logged'),
     watchdog: section({
       enabled: flag(true, 'end a gateway that is frozen or stalled, so that it is started again'),

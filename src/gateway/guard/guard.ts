@@ -9,6 +9,7 @@ import type { Clock } from '../../lib/clock'
 import type { Logger } from '../../lib/logger'
 import { systemTimers, type Timers } from '../../lib/timers'
 import type { Crashes, SafeModeReport } from './crashes'
+import type { FlashReport, FlashWear } from './flash'
 import type { FreezeWatch } from './freeze'
 import { Progress } from './progress-token'
 import {
@@ -29,6 +30,7 @@ export interface Supervision {
   readonly notifier?: Notifier
   readonly freeze?: FreezeWatch
   readonly crashes?: Crashes
+  readonly flash?: FlashWear | undefined
   /** why this run is in safe mode */
   readonly safeMode?: string | undefined
   /** ends the process after a try to commit */
@@ -173,6 +175,10 @@ export class Guard {
 
   report(): GuardReport {
     return { ...this.#resources.report(), progress_ms: Math.round(this.#progress.unseenMs), files: filesReport() }
+  }
+
+  flash(): FlashReport | undefined {
+    return this.#parts.flash?.report(this.#parts.config.config.gateway.flash.endurance_tb)
   }
 
   #prove(): void {

@@ -6,11 +6,13 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import { isatty } from 'node:tty'
 import type { ConfigStore } from '../../config'
+import { systemClock } from '../../lib/clock'
 import { asOsError } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { mapStacks } from '../../lib/stacks'
 import { nativeOrNull } from '../../native'
 import { Crashes, fingerprintOf } from './crashes'
+import { FlashWear } from './flash'
 import { FreezeWatch, takeFrozen } from './freeze'
 import { EXIT_CRASHED, type Supervision } from './guard'
 import { makeNotifier } from './sdnotify'
@@ -122,6 +124,7 @@ export function supervise({ config, logger, version, env, signal, stop }: Superv
       notifier,
       freeze,
       crashes,
+      flash: FlashWear.of(config.dataDir, systemClock),
       safeMode,
       end: (code, reason) => {
         crashes.crashed(reason)

@@ -15,6 +15,7 @@ const ROWS: readonly Row[] = [
   ['gateway.log.commit_bytes', 512, 511],
   ['gateway.log.when_full', 'refuse', 'stop'],
   ['gateway.log.check_bytes_s', 0, -1],
+  ['gateway.flash.endurance_tb', 0.5, 0],
   ['gateway.retry_max_s', 3600, 0.5],
   ['gateway.watchdog.enabled', false, 0],
   ['gateway.safe_mode.healthy_s', 86_400, 0.5],

@@ -111,11 +111,16 @@ test('bytes written today start anew at midnight and survive a restart', async (
   const { log, files, clock, timers } = await openLog()
   log.appendFact(factOf(1), LOCAL)
   await timers.advance(1000)
+  const opened = clock.wall()
   const today = log.status().bytes_written_today
   assert.equal(today, files.bytes)
   await log.close()
   const again = await openLog({ files: files.copy(), clock })
   assert.ok(again.log.status().bytes_written_today > today)
+  // what a face needs of the fill: the bound, and how far back it goes
+  const { bytes, max_bytes, oldest } = again.log.status()
+  assert.ok(bytes < max_bytes)
+  assert.equal(oldest, opened - 1000)
   clock.advance(86_400_000)
   assert.equal(again.log.status().bytes_written_today, 0)
 })

@@ -17,7 +17,16 @@ export const status = () =>
     identity: { device_id: 'pi-shed', assigned_id: 42 },
     time: { quality: 'synced', offset_ms: 3 },
     links: { up1: { state: 'up', delivery: 'acked', rx: 12, tx: 34, errors: 0 } },
-    log: { first_seq: 1, last_seq: 90, committed_seq: 88, bytes: 5_000_000, lost: 0, bytes_written_today: 70_000 },
+    log: {
+      ...{ first_seq: 1, last_seq: 90, committed_seq: 88, bytes: 5_000_000, max_bytes: 64_000_000 },
+      ...{ oldest: 1_709_900_000_500, lost: 0, bytes_written_today: 70_000 },
+    },
+    flash: {
+      device: 'mmcblk0p3',
+      bytes_written_today: 9_000_000,
+      endurance_bytes: 8e12,
+      wear_percent_year: 0.25,
+    },
     uplinks: { up1: { cursor: 80, backlog: 10, acked: 79, sent: 3, resent: 1 } },
     storage: { lag_records: 0 },
     dropped: { rows: 0, packets: 0, records: 0 },

@@ -47,10 +47,20 @@ export interface Status extends News {
     ntp?: { state: string; max_error_us?: number }
   }
   links: Record<string, Link>
-  log: Record<'first_seq' | 'last_seq' | 'committed_seq' | 'bytes' | 'lost' | 'bytes_written_today', number> & {
+  log: Record<
+    'first_seq' | 'last_seq' | 'committed_seq' | 'bytes' | 'max_bytes' | 'lost' | 'bytes_written_today',
+    number
+  > & {
     state?: string
+    oldest?: number | null
     damaged?: number
     check?: { unreadable: readonly string[] }
+  }
+  flash?: {
+    device: string
+    bytes_written_today: number
+    endurance_bytes: number
+    wear_percent_year: number | null
   }
   uplinks: Record<string, Uplink>
   forwarding?: { uplink: string | null; reason?: string; backlog: number; held_s?: number }

@@ -65,8 +65,13 @@ function timeNote({ time }: Status): string {
   return parts.filter(Boolean).join(' · ') || 'system clock, not synchronized'
 }
 
+const logFill = ({ bytes: size, max_bytes: most, oldest }: Status['log']): string =>
+  [`${Math.round((size / most) * 100)} % full`, oldest ? `oldest ${age(now(), oldest)}` : '']
+    .filter(Boolean)
+    .join(' · ')
+
 function Facts({ status }: { status: Status }) {
-  const { log, dropped, forwarding, storage, guard } = status
+  const { log, dropped, forwarding, storage, guard, flash } = status
   const { damaged = 0 } = log
   const unreadable = log.check?.unreadable.length ?? 0
   const lost = log.lost + damaged + sum([dropped.rows, dropped.packets, dropped.records])
@@ -123,10 +128,19 @@ function Facts({ status }: { status: Status }) {
         note={
           damaged + unreadable > 0
             ? `damaged: ${counted(damaged, 'record')} lost${unreadable > 0 ? `, ${counted(unreadable, 'file')} unreadable` : ''}`
-            : `${bytesText(log.bytes_written_today)} written today · ${number(notSafe)} not yet on flash`
+            : `${logFill(log)} · ${bytesText(log.bytes_written_today)} written today · ${number(notSafe)} not yet on flash`
         }
         state={damaged + unreadable > 0 || (log.state && log.state !== 'ok') ? 'bad' : undefined}
       />
+      {flash && (
+        <Fact
+          label="Flash wear"
+          value={flash.wear_percent_year === null ? '—' : number(flash.wear_percent_year, 3)}
+          unit="%/year"
+          note={`of ${number(flash.endurance_bytes / 1e12)} TB · ${bytesText(flash.bytes_written_today)} written to ${flash.device} today`}
+          state={(flash.wear_percent_year ?? 0) > 20 ? 'warn' : undefined}
+        />
+      )}
       <Fact
         label="Time"
         value={status.time.quality}

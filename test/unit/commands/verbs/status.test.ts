@@ -1,0 +1,29 @@
+// What `os-node status` says of flash: fill, oldest record, bytes of today and wear.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { FlashReport } from '../../../../src/gateway/guard/flash'
+import type { GatewayStatus } from '../../../../src/gateway/status'
+import { STATUS } from '../fake'
+
+const plain = { bold: String, dim: String, good: String, warn: String, bad: String }
+const FLASH: FlashReport = {
+  device: 'mmcblk0p3',
+  bytes_written_today: 41 * 2 ** 20,
+  endurance_bytes: 8e12,
+  wear_percent_year: 0.18,
+}
+
+test('the log says how full it is and how far back it goes, the flash how fast it wears', async () => {
+  const { status } = await import('../../../../src/commands/verbs/status')
+  const oldest = Date.now() - 3 * 86_400_000 - 1000
+  const text = (change: Partial<GatewayStatus>): string[] =>
+    status.text!({ ...STATUS, ...change, via: 'gateway' } as never, plain as never).split('\n')
+  const log = { ...STATUS.log, bytes: 64 * 2 ** 20, max_bytes: 256 * 2 ** 20, oldest }
+  const lines = text({ log, flash: FLASH })
+  assert.match(lines[2]!, /^log: 9 records, 64 MiB \(25 % full, oldest 3 d 0 h\), /)
+  assert.equal(lines[3], 'flash mmcblk0p3: written today 41 MiB, 0.18 % of 8 TB in a year')
+  assert.match(text({ log: { ...log, oldest: null } })[2]!, /\(25 % full\), /)
+  assert.equal(text({ log, flash: { ...FLASH, wear_percent_year: null } })[3], 'flash mmcblk0p3: written today 41 MiB')
+  // read from the files: nothing is known of the bound
+  assert.match(text({})[2]!, /^log: 9 records, 100 B, /)
+})
