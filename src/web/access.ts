@@ -55,7 +55,8 @@ export class Access {
     if (looksLikeSession(text)) {
       const session = this.sessions.find(text)
       if (session) return session
-      throw unauthorized()
+      // the page may sign in again by itself then, and only then
+      throw unauthorized(this.sessions.isOfOtherStart(text) ? { restarted: true } : {})
     }
     if (await this.#isToken(text, remote)) return TOKEN_ADMIN
     this.context.logger.warn(`wrong admin token from ${remote}`)
@@ -147,4 +148,5 @@ export function requireRole({ role }: WebSession, needed: Role): void {
   if (!mayAct(role, needed)) throw new OsError('FORBIDDEN', `role ${needed} required`)
 }
 
-const unauthorized = (): OsError => new OsError('UNAUTHORIZED', 'admin token required')
+const unauthorized = (details: Readonly<Record<string, unknown>> = {}): OsError =>
+  new OsError('UNAUTHORIZED', 'admin token required', { details })

@@ -1,7 +1,6 @@
 // Sessions of the HTTP service (S3): 256 random bits, kept in RAM as their SHA-256 only, ended by idleness, by age, by logout,
 // and at once when what they were opened with (token, user) changes. Bounded per user, per address and in all: the one unused
-// for longest leaves. A restart of
-// the gateway ends them all.
+// for longest leaves. A restart of the gateway ends them all; the name of a session says which start it is of.
 import { createHash, randomBytes } from 'node:crypto'
 import type { Clock } from '../lib/clock'
 import type { Role } from '../services/users'
@@ -45,6 +44,8 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
 export class Sessions {
   /** in the order of their last use */
   readonly #open = new Map<string, Open>()
+  /** in front of the random bits of each session of this start */
+  readonly #prefix = `${PREFIX}${randomBytes(6).toString('base64url')}`
 
   constructor(
     private readonly clock: Clock,
@@ -57,7 +58,7 @@ export class Sessions {
 
   /** `valid`: still true while what it is opened with is the same. Returns the text that names it. */
   open(role: Role, username: string, remote: string, valid: () => boolean): { id: string; session: WebSession } {
-    const id = PREFIX + randomBytes(32).toString('base64url')
+    const id = this.#prefix + randomBytes(32).toString('base64url')
     const now = this.clock.mono()
     const { idleS, maxS } = this.times()
     const address = addressKey(remote)
@@ -85,6 +86,11 @@ export class Sessions {
       this.#open.set(key, found)
     }
     return this.#reported(found)
+  }
+
+  /** True for what may name a session of another start: it ended with that, by no decision. */
+  isOfOtherStart(id: string): boolean {
+    return id.length === this.#prefix.length + 43 && !id.startsWith(this.#prefix)
   }
 
   close(id: string): void {

@@ -127,6 +127,25 @@ test('a viewer looks at everything and changes nothing', async () => {
   await tab.context.close()
 })
 
+test('refused by a gateway that started anew, the page signs in again by itself; refused by one that did not, it says so', async () => {
+  const tab = await world.tab({ token: '' })
+  const { page } = tab
+  await page.goto(world.url)
+  await page.getByLabel('Admin token').fill(world.token)
+  await page.keyboard.press('Enter')
+  await page.getByText('Log on flash').waitFor()
+  for (const restarted of [true, false]) {
+    const again = restarted ? page.waitForResponse('**/api/login') : undefined
+    const body = JSON.stringify({ ok: false, error: 'admin token required', code: 'UNAUTHORIZED', restarted })
+    await page.route('**/api/dashboard*', route => route.fulfill({ status: 401, body }), { times: 1 })
+    assert.equal((await again)?.status() ?? 0, restarted ? 200 : 0)
+    if (restarted) await page.locator('.connection[data-state=up]').waitFor()
+    else await page.getByText('Your session has ended.').waitFor()
+  }
+  tab.clean(/^401 GET /)
+  await tab.context.close()
+})
+
 test('a user who is switched off is out at once, and told so', async () => {
   await user('nina', 'viewer')
   const tab = await world.tab({ token: '' })

@@ -185,11 +185,12 @@ test('what was seen of a sensor rises in time, without doubles and without gaps 
   assert.equal(history.of('d', 's').t.length, 600)
 })
 
-test('a gateway that is away is asked again within two seconds for ten minutes, then rarely', () => {
+test('a gateway that is away is queried again at once while it may be starting, within two seconds for ten minutes, then rarely', () => {
   let ms = 0
   for (let failures = 1; ms < 400_000; failures++) {
     const [short, long] = [retryDelayMs(failures, 0), retryDelayMs(failures, 0.999)]
-    assert.ok(short >= 500 && long < 2000, `${failures}`)
+    assert.ok(short >= 200 && long <= (ms < 20_000 ? 300 : 2000), `${failures}`)
+    assert.ok(failures < 200 || short >= 800, `${failures}`)
     ms += short
   }
   assert.ok(retryDelayMs(2000, 0) >= 10_000)

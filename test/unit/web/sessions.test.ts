@@ -13,7 +13,7 @@ test('S3: a session is 256 random bits that are not kept, and ends when idle, wh
   const clock = new ManualClock()
   const sessions = new Sessions(clock, () => ({ idleS: 100, maxS: 250 }))
   const { id, session } = sessions.open('viewer', 'bob', '192.0.2.1', () => true)
-  assert.match(id, /^os-session-[\w-]{43}$/)
+  assert.match(id, /^os-session-[\w-]{51}$/)
   assert.deepEqual(session, { role: 'viewer', username: 'bob', expires_at: 1_710_000_100 })
   assert.ok(!JSON.stringify([...Object.entries(sessions)]).includes(id))
   clock.advance(99_000)
@@ -23,6 +23,20 @@ test('S3: a session is 256 random bits that are not kept, and ends when idle, wh
   assert.ok(sessions.find(id, false))
   clock.advance(1_000)
   assert.equal(sessions.find(id), null)
+  // one that ended here is none of another start
+  const other = new Sessions(clock, () => ({ idleS: 100, maxS: 250 }))
+  assert.deepEqual(
+    [id, `${id}x`, id.slice(1), 'os-session-x'].map(name => [
+      sessions.isOfOtherStart(name),
+      other.isOfOtherStart(name),
+    ]),
+    [
+      [false, true],
+      [false, false],
+      [false, false],
+      [false, false],
+    ],
+  )
   const busy = sessions.open('viewer', 'bob', '192.0.2.1', () => true).id
   for (let k = 0; k < 4; k++) {
     clock.advance(60_000)
@@ -218,4 +232,14 @@ test('users: made as viewer, told without hashes, changed, removed; names differ
     assert.doesNotMatch((await send('GET', path)).text, /scrypt|password_hash/, path)
   assert.deepEqual((await send('DELETE', '/users/bob')).json, { ok: true, username: 'bob' })
   assert.deepEqual(users.list(), [])
+})
+
+test('a session of another start is refused as that, one that ended here is not', async t => {
+  const [before, now] = [await world(t), await world(t)]
+  const id = await before.session('viewer')
+  const own = await now.session('viewer')
+  await now.send('POST', '/api/logout', {}, own)
+  assert.equal((await now.send('GET', '/api/session', undefined, id)).json.restarted, true)
+  for (const token of [own, `${id}x`, 'os-session-x'])
+    assert.equal((await now.send('GET', '/api/session', undefined, token)).json.restarted, undefined, token)
 })

@@ -28,7 +28,7 @@ const TOKEN_KEY = 'os-node-token'
 const TIMEOUT_MS = 10_000
 
 let token = sessionStorage.getItem(TOKEN_KEY)
-const refused = new Set<() => void>()
+const refused = new Set<(restarted: boolean) => void>()
 
 export const currentToken = (): string | null => token
 
@@ -39,8 +39,8 @@ export function useToken(next: string | null): void {
   else sessionStorage.setItem(TOKEN_KEY, next)
 }
 
-/** Called when the gateway wants another token. */
-export function onRefused(listener: () => void): void {
+/** Called when the gateway wants another token; `restarted`: since it started anew and knows no session of before. */
+export function onRefused(listener: (restarted: boolean) => void): void {
   refused.add(listener)
 }
 
@@ -92,7 +92,7 @@ export function deadline(ms: number, outer?: AbortSignal): { signal: AbortSignal
 export async function failure(answer: Response, sent: string | null): Promise<ApiError> {
   const body = await answer.json().catch(() => ({})) // an answer that is no JSON has no words of its own
   // an answer to an older token says nothing about the one in use
-  if (answer.status === 401 && sent === token) for (const listener of refused) listener()
+  if (answer.status === 401 && sent === token) for (const listener of refused) listener(body.restarted === true)
   return new ApiError(answer.status, String(body.code ?? ''), reasonOf(body, answer.status), body)
 }
 

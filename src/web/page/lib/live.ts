@@ -9,7 +9,7 @@ import { type NamedLink, Newest, type Round } from './newest'
 import { Store } from './observable'
 import { Meter, retryDelayMs } from './rates'
 import { route, takeToken } from './route'
-import { admitted, ended, renew, session, signInByLink } from './session'
+import { admitted, ended, forget, renew, session, signInByLink } from './session'
 import { suggestTheme } from './theme'
 import type { Dashboard, Job, Readings, UiConfig } from './types'
 
@@ -17,6 +17,8 @@ const POLL_MS = 2_000
 const EVENTS_AGAIN_MS = 15_000
 const DRAW_MS = 200
 const WHOLE_EVERY = 6
+/** of a hidden tab: as long as a session lasts without use */
+const FORGET_MS = 1_800_000
 
 interface Live {
   connection: 'opening' | 'up' | 'away'
@@ -91,6 +93,8 @@ async function poll(): Promise<void> {
     const body = await get<{ dashboard: Round }>(path)
     if (mine !== round) return
     if (failures > 0 || session.value.state !== 'in') void learnUi()
+    // the stream ended with the gateway that is back now
+    if (failures > 0) streamBlockedUntil = 0
     failures = 0
     admitted()
     take(body.dashboard)
@@ -188,14 +192,20 @@ export function askNow(): void {
 }
 
 export function startLive(): void {
-  onRefused(() => {
-    // a gateway that was away has started anew and forgotten its sessions
-    if (failures === 0) return ended()
+  onRefused(restarted => {
+    // it may have been back before the next round
+    if (!restarted) return ended()
+    streamBlockedUntil = 0
     renew().then(signedIn => (signedIn ? askNow() : ended()), failed)
   })
+  let hiddenAt = 0
   document.addEventListener('visibilitychange', () => {
-    if (document.hidden) stopPolling()
-    else if (session.value.state !== 'out') askNow()
+    if (document.hidden) {
+      hiddenAt = Date.now()
+      return stopPolling()
+    }
+    if (Date.now() - hiddenAt > FORGET_MS) forget()
+    if (session.value.state !== 'out') askNow()
   })
   addEventListener('online', () => {
     if (session.value.state !== 'out') askNow()

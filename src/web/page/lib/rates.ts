@@ -4,11 +4,11 @@ import type { Status } from './types'
 const KEPT = 60
 
 /**
- * Ms until a gateway that is away is queried again: within two seconds for ten minutes, so that the page is back right after a
- * restart, then rarely. `random` (0..1) spreads many open pages.
+ * Ms until a gateway that is away is queried again: four times a second for the half minute that a restart takes, within two seconds
+ * for ten minutes, then rarely. `random` (0..1) spreads many open pages.
  */
 export const retryDelayMs = (failures: number, random: number): number =>
-  (failures <= 500 ? 800 : 10_000) * (1 + random / 2)
+  (failures <= 100 ? 200 : failures <= 600 ? 800 : 10_000) * (1 + random / 2)
 
 interface Rates {
   /** readings taken in */

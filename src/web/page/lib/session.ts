@@ -36,9 +36,14 @@ export const may = (role: Role): boolean => RANK[session.value.role] >= RANK[rol
 /** in memory only, so that a gateway that started anew, and has forgotten its sessions, can be signed in to again */
 let kept: Credentials | null = null
 
+/** The next restart of the gateway asks the reader to sign in. */
+export function forget(): void {
+  kept = null
+}
+
 /** The token is no good any more: the reader has to sign in. */
 export function ended(): void {
-  kept = null
+  forget()
   const had = currentToken() !== null
   useToken(null)
   const { state, reason } = session.value
