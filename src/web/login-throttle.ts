@@ -2,8 +2,8 @@
 // addresses, and over all addresses together.
 // Only one scrypt runs at a time, since it shares libuv's few threads with the log's fdatasync. Attempts wait their turn:
 // the address with the fewest wrong ones is next, so that many who guess do not keep out one who knows. Where too many wait, in
-// all or for one user, the address with the most wrong ones gets TOO_MANY_ATTEMPTS (429). A token accepted before passes at once, whatever others try, and
-// every delay is capped: no address is locked out for ever.
+// all or for one user, the address with the most wrong ones gets TOO_MANY_ATTEMPTS (429), of equal ones that with the most attempts. A token accepted
+// before passes at once, whatever others try, and every delay is capped: no address is locked out for ever.
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Clock, systemClock } from '../lib/clock'
@@ -23,7 +23,7 @@ const GLOBAL_BURST = 20
 const USER_STEP_MS = 2_000
 const USER_BURST = 10
 const MAX_WAITING_PER_ADDRESS = 4
-const MAX_WAITING_PER_USER = 8
+const MAX_WAITING_PER_USER = 16
 const MAX_WAITING = 32
 const MAX_ADDRESSES = 1_024
 const MAX_USERS = 1_024
@@ -64,6 +64,12 @@ interface Attempt {
   readonly resolve: (right: boolean) => void
   readonly reject: (error: unknown) => void
 }
+
+type Done = Pick<Address, 'wrong' | 'waiting'>
+
+/** More wrong ones, or as many and more attempts that wait. */
+const hasDoneMore = (one: Done, other: Done): boolean =>
+  one.wrong > other.wrong || (one.wrong === other.wrong && one.waiting > other.waiting)
 
 const tooMany = (): OsError => new OsError('TOO_MANY_ATTEMPTS', 'too many attempts, try again in a few seconds')
 
@@ -116,10 +122,10 @@ export class TokenGate {
     })
   }
 
-  /** Of those who wait, the address with the most wrong ones that came last gives way to one with fewer. */
-  #displace(among: readonly Attempt[], { wrong }: Address): boolean {
-    const last = among.reduce((worst, one) => (one.address.wrong >= worst.address.wrong ? one : worst))
-    if (last.address.wrong <= wrong) return false
+  /** Of those who wait, the address that has done the most and came last gives way to one that has done less with this attempt. */
+  #displace(among: readonly Attempt[], { wrong, waiting }: Address): boolean {
+    const last = among.reduce((worst, one) => (hasDoneMore(worst.address, one.address) ? worst : one))
+    if (!hasDoneMore(last.address, { wrong, waiting: waiting + 1 })) return false
     this.#waiting.splice(this.#waiting.indexOf(last), 1)
     last.address.waiting--
     last.reject(tooMany())
