@@ -23,6 +23,9 @@ import { hardware, hostDefaults, pluginParts, registry, SCRIPT, settled, startGa
 
 export * from './index'
 
+/** by then a start is over, and its page was shown */
+const KEEP_MS = 5000
+
 if (isMainThread) mapUncaught()
 
 type LocalParts = Pick<CommandContext, 'config' | 'logger' | 'signal' | 'print'>
@@ -134,7 +137,12 @@ async function localContext({ config, logger, signal, print }: LocalParts, stop:
       const { crashesOf } = await import('./gateway/guard/process')
       return crashesOf(config, __VERSION__, logger).look(leave)
     },
-    startGateway: (role, overrides) => startGateway({ config, logger, signal, stop, role, overrides }),
+    startGateway: async (role, overrides) => {
+      const started = await startGateway({ config, logger, signal, stop, role, overrides })
+      // to the launcher, which keeps the bytecode of this start for the next one
+      setTimeout(() => process.emit('osNodeStarted' as never), KEEP_MS).unref()
+      return started
+    },
     openUrl: async url => (await import('./cli/browser')).openUrl(url),
     newToken: () => newToken(config.dataDir),
     print,

@@ -145,10 +145,10 @@ export async function buildHelpers(root, addons) {
   return new Map(await Promise.all(built))
 }
 
-/** Lays the files beside the bundle. */
-export function installAddons(root, built, name = 'os_node.node') {
+/** Lays the files beside the bundle in `dist`. */
+export function installAddons(dist, built, name = 'os_node.node') {
   for (const [platform, path] of built) {
-    const dir = join(root, 'dist/native', platform)
+    const dir = join(dist, 'native', platform)
     mkdirSync(dir, { recursive: true })
     const fresh = join(dir, `${name}.${process.pid}`)
     copyFileSync(path, fresh)

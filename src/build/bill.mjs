@@ -63,8 +63,8 @@ const foreign = ({ name, version, licence, purl, hashes, text }) => ({
   sbom: { type: 'library', 'bom-ref': purl, name, version, purl, licenses: [{ license: { id: licence } }], hashes },
 })
 
-/** Writes both files. `folders`: packages from the root of the project, absolute or relative; `others`: as foreign() takes them. */
-export function writeBill(root, { folders, others = [], version, builtAt }) {
+/** Writes both files into `dist`. `folders`: packages from the root of the project, absolute or relative; `others`: as foreign() takes them. */
+export function writeBill(root, dist, { folders, others = [], version, builtAt }) {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   const places = folders.map(folder => (folder.startsWith(root) ? relative(root, folder) : folder))
   const names = [...new Set(places.map(place => place.split(sep).join('/')))].sort()
@@ -82,13 +82,13 @@ export function writeBill(root, { folders, others = [], version, builtAt }) {
     components: components.map(({ sbom }) => sbom),
     dependencies: [{ ref: purl, dependsOn: components.map(({ sbom }) => sbom['bom-ref']) }],
   }
-  writeFileSync(join(root, 'dist/sbom.cdx.json'), `${JSON.stringify(bill, null, 2)}\n`)
+  writeFileSync(join(dist, 'sbom.cdx.json'), `${JSON.stringify(bill, null, 2)}\n`)
   const rows = components.map(({ sbom: { name, version, licenses }, text }) => {
     const [{ expression, license }] = licenses
     return `${'-'.repeat(78)}\n${name} ${version} (${expression ?? license.id})\n\n${text}\n`
   })
   writeFileSync(
-    join(root, 'dist/NOTICE'),
+    join(dist, 'NOTICE'),
     `os-node ${version}, Apache-2.0 (see LICENSE)\n\n${UCUM}\nThis program contains the packages below.\n\n${rows.join('\n')}`,
   )
 }

@@ -13,10 +13,12 @@ import { firstUse } from './first-use.mjs'
 import { makeImage } from './image/index.mjs'
 import { install } from './install.mjs'
 import { writeManual } from './man.mjs'
+import { begin, FRESH, inputs, isMade, publish } from './place.mjs'
 import { selfTestFile } from './self-test.mjs'
 import { emitTypes } from './types.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
+const DIST = join(root, 'dist')
 const flags = new Set(process.argv.slice(2))
 const say = text => flags.has('--quiet') || console.error(text)
 const SQL_WASM = 'node_modules/sql.js/dist/sql-wasm.wasm'
@@ -92,7 +94,7 @@ async function serverWorker(esbuild, common) {
   await esbuild.build({
     ...common,
     entryPoints: ['src/storage/server/worker.ts'],
-    outfile: 'dist/os-node-sql.js',
+    outfile: `${FRESH}/os-node-sql.js`,
     minify: true,
     legalComments: 'none',
     // certificates of one cloud, and tables of encodings
@@ -195,6 +197,7 @@ function quicFor(tests) {
 }
 
 async function bundle({ tests = false, types = true } = {}) {
+  const made = inputs(root)
   const esbuild = await import('esbuild')
   const addons = Promise.all([buildAddons(root, say), buildQuic(root, quicFor(tests), say)])
   const packages = new Set()
@@ -231,21 +234,22 @@ async function bundle({ tests = false, types = true } = {}) {
   carriedAddons([], noAddons)
   await sqlWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
   await selfTest(esbuild, common)
-  rmSync(join(root, 'dist'), { recursive: true, force: true })
+  begin(root)
+  const dist = join(root, FRESH)
   // a subset of the tests gets what its own text names: the other tests, the types
   const all = tests ? walk(join(root, 'test'), /\.test\.ts$/) : []
   const some =
     tests === true ? all : all.filter(file => tests.split(',').some(text => relative(root, file).includes(text)))
   const mentions = pattern => some.some(file => pattern.test(readFileSync(file, 'utf8')))
   const typed =
-    types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes(root)
+    types && (typeof tests === 'boolean' || mentions(/os-node\.d\.ts|skipLibCheck|'pack'/)) && emitTypes(root, dist)
   const bare = { ...common, plugins: [...common.plugins, counted] }
   await esbuild.build({
     ...bare,
     define: { ...bare.define, __SELF_TEST_FILE__: 'true' },
     plugins: [...bare.plugins, firstUse({ esbuild, options: bare, packText: packedBytes })],
     entryPoints: ['src/main.ts'],
-    outfile: 'dist/os-node.js',
+    outfile: `${FRESH}/os-node.js`,
     minify: true,
     keepNames: false,
     sourcemap: true,
@@ -259,7 +263,9 @@ async function bundle({ tests = false, types = true } = {}) {
     // what is imported when it is needed is required then: code from a cache cannot import
     supported: { 'dynamic-import': false },
   })
-  await esbuild.build(selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, version }))
+  await esbuild.build(
+    selfTestFile({ ...common, plugins: [...common.plugins, counted] }, { root, dist: FRESH, version }),
+  )
   await serverWorker(esbuild, { ...common, plugins: [...common.plugins, counted] })
   await esbuild.build({
     ...common,
@@ -267,19 +273,20 @@ async function bundle({ tests = false, types = true } = {}) {
     alias: { ...common.alias, 'native-addons': noAddons },
     plugins: [...common.plugins, counted],
     entryPoints: ['src/update/index.ts'],
-    outfile: 'dist/os-node-update.js',
+    outfile: `${FRESH}/os-node-update.js`,
     minify: true,
     legalComments: 'none',
   })
-  await writeManual(root, esbuild, common, { version, builtAt })
-  behindLauncher(join(root, 'dist/os-node.js'))
-  chmodSync(join(root, 'dist/os-node.js'), 0o755)
-  installAddons(root, built)
-  installAddons(root, await buildHelpers(root, built), 'hci-open')
-  installAddons(root, quic, 'quic.node')
-  writeManifest(root, version)
+  await writeManual(root, dist, esbuild, common, { version, builtAt })
+  const file = join(dist, 'os-node.js')
+  behindLauncher(file)
+  chmodSync(file, 0o755)
+  installAddons(dist, built)
+  installAddons(dist, await buildHelpers(root, built), 'hci-open')
+  installAddons(dist, quic, 'quic.node')
+  writeManifest(dist, version)
   // SQLite's WebAssembly goes into the worker's pack without esbuild
-  writeBill(root, {
+  writeBill(root, dist, {
     folders: [...packages, dirname(dirname(SQL_WASM))],
     others: quic.size > 0 ? [quicSource(root)] : [],
     version,
@@ -301,14 +308,14 @@ async function bundle({ tests = false, types = true } = {}) {
     })
   }
   await typed
-  const file = join(root, 'dist/os-node.js')
   const { size } = statSync(file)
-  for (const name of readdirSync(join(root, 'dist')).filter(one => one.endsWith('.js'))) {
-    const other = readFileSync(join(root, 'dist', name), 'utf8').match(/.{0,40}[^\0-\x7f]/)
+  for (const name of readdirSync(dist).filter(one => one.endsWith('.js'))) {
+    const other = readFileSync(join(dist, name), 'utf8').match(/.{0,40}[^\0-\x7f]/)
     if (other) throw new Error(`E_ASCII: ${name} has a character beyond ASCII: ${other[0]}`)
   }
   if (size > LIMIT && !process.argv.includes('--any-size'))
     throw new Error(`E_SIZE: dist/os-node.js has ${size} bytes, ${LIMIT} are the limit`)
+  publish(root, made)
   say(`dist/os-node.js ${(size / 1024).toFixed(0)} KiB`)
   return size
 }
@@ -382,10 +389,11 @@ export async function main() {
   if (start || flags.has('--install')) install(root, { parts: start, say })
   if (flags.has('--generate')) await generate()
   else if (flags.has('--native')) {
-    installAddons(root, await buildAddons(root, say))
-    writeManifest(root, version)
-  } else if (flags.has('--quic')) installAddons(root, await buildQuic(root, Object.keys(PROCESSORS), say), 'quic.node')
+    installAddons(DIST, await buildAddons(root, say))
+    writeManifest(DIST, version)
+  } else if (flags.has('--quic')) installAddons(DIST, await buildQuic(root, Object.keys(PROCESSORS), say), 'quic.node')
   else if (flags.has('--sanitize')) await sanitized()
+  else if (start && isMade(root, inputs(root))) say('dist is of these sources')
   else {
     const some = valueAfter('--tests')
     await bundle({ tests: some || flags.has('--tests'), types: !start && !flags.has('--no-types') })

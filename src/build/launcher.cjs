@@ -1,65 +1,88 @@
 // The part of the bundle that Node itself reads; the program lies behind it in a comment. The build writes it in words of the
 // oldest Node.
 //
-// It compiles the program from the bytecode that an earlier start left beside the bundle (os-node.<tag>.cache: CRC-32 of the
-// program, CRC-32 of the bytecode, bytecode), which takes half the time of a start from its text. The tag is of this version of
-// V8 and its flags. Bytecode runs unchecked, so only a file is read that no other user can write.
+// It compiles the program from the bytecode that an earlier start left beside the bundle (os-node.<tag>.cache: CRC-32 of
+// what tells the program from another, CRC-32 of the bytecode, whether a gateway's start is in it, zero, bytecode), which takes half the time of a start from its
+// text. V8 compiles a function when it first runs, so the cache of a command has few of those that a gateway's start needs: a gateway
+// says when it has started (event osNodeStarted of process), and the cache becomes that of its start. The tag is of this version of V8 and its flags.
+// Bytecode runs unchecked, so only a file is read that no other user can write.
 // Errors: without a cache, or with a stale, damaged or foreign one, the text is compiled. The command line then writes a new
 // cache; where it cannot (a folder of another user, a full disk), the next start is slow again and nothing else changes.
 !(() => {
   var fs = require('node:fs')
   var vm = require('node:vm')
   var crc32 = require('node:zlib').crc32
+  var HEAD = 16
   var file = fs.readFileSync(__filename)
   var start = file.indexOf('\n/*\n') + 4
-  var code = file.slice(start, file.indexOf('*/', start))
+  var end = file.lastIndexOf('*/')
+  var lines = file.latin1Slice(0, start).split('\n').length - 1
+  var code = file.slice(start, end)
   var cacheFile = __filename.replace(/\.js$/, '') + '.' + require('node:v8').cachedDataVersionTag() + '.cache'
-  var codeCrc = crc32(code)
+  var self = fs.statSync(__filename)
+  // the manifest, with the hash of the whole, is behind the program; an edit by hand changes the time
+  var program = crc32(self.mtimeMs + ' ' + self.size + file.latin1Slice(end))
+  var ofGateway = false
   var cached
-  var stat
-  var users
-  var bytes
+  var at
 
   function readCache() {
     var fd = fs.openSync(cacheFile, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK)
+    var users = [0, process.geteuid?.(), self.uid]
+    var stat
+    var bytes
+    var data
     try {
       stat = fs.fstatSync(fd)
-      users = [0, process.geteuid?.(), fs.statSync(__filename).uid]
       if (!stat.isFile() || stat.mode & 0o22 || users.indexOf(stat.uid) < 0) return
       bytes = fs.readFileSync(fd)
-      if (bytes.readUInt32LE(0) === codeCrc && bytes.readUInt32LE(4) === crc32(bytes.slice(8))) return bytes.slice(8)
+      data = bytes.slice(HEAD)
+      if (bytes.readUInt32LE(0) !== program || bytes.readUInt32LE(4) !== crc32(data)) return
+      ofGateway = bytes.readUInt32LE(8) === 1
+      return data
     } finally {
       fs.closeSync(fd)
     }
   }
 
-  function writeCache(data) {
-    var head = Buffer.alloc(8)
-    head.writeUInt32LE(codeCrc, 0)
-    head.writeUInt32LE(crc32(data), 4)
-    if (fs.existsSync(cacheFile)) fs.unlinkSync(cacheFile)
-    fs.writeFileSync(cacheFile, Buffer.concat([head, data]), { flag: 'wx', mode: 0o644 })
+  function writeCache(started) {
+    var head = Buffer.alloc(HEAD)
+    var data
+    if (require.main !== module) return
+    try {
+      data = script.createCachedData()
+      head.writeUInt32LE(program, 0)
+      head.writeUInt32LE(crc32(data), 4)
+      head.writeUInt32LE(started, 8)
+      if (fs.existsSync(cacheFile)) fs.unlinkSync(cacheFile)
+      fs.writeFileSync(cacheFile, Buffer.concat([head, data]), { flag: 'wx', mode: 0o644 })
+    } catch {} // the folder is of another user, or full
   }
 
   try {
     cached = readCache()
   } catch {} // there is none yet
   var wrapper = '(function(exports,require,module,__filename,__dirname,__importModule){'
-  // the build breaks the end of a comment apart; positions are those of the file, for the source map
-  var text = wrapper + code.latin1Slice().replace(/\*\x01/g, '*/') + '\n})'
   // Node prints a line of the sources instead of minified code only where the code names a map
-  text += '\n//# sourceMappingURL=' + require('node:path').basename(__filename) + '.map'
-  var script = new vm.Script(text, {
+  var tail = '\n})\n//# sourceMappingURL=' + require('node:path').basename(__filename) + '.map'
+  // the build breaks the end of a comment apart; positions are those of the file, for the source map. All of it is changed where it
+  // was read, so that the text is one string, made once: each copy is two megabytes of memory to be touched
+  for (at = code.indexOf(1); at >= 0; at = code.indexOf(1, at + 1)) if (code[at - 1] === 0x2a) code[at] = 0x2f
+  file.latin1Write(wrapper, start - wrapper.length)
+  file.latin1Write(tail, end)
+  var script = new vm.Script(file.latin1Slice(start - wrapper.length, end + tail.length), {
     filename: __filename,
-    lineOffset: file.latin1Slice(0, start).split('\n').length - 1,
+    lineOffset: lines,
     columnOffset: -wrapper.length,
     cachedData: cached,
   })
-  // code from a cache cannot import; this function can
-  var importModule = url => import(url)
+  var isStale = !cached || script.cachedDataRejected
+  if (isStale || !ofGateway) process.once('osNodeStarted', () => writeCache(1))
+  // code from a cache cannot import; this function can, and has no part in the launcher, whose text it would keep in memory
+  var importModule = vm.runInThisContext('(function(url){return import(url)})', {
+    importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+  })
+  cached = file = code = undefined
   script.runInThisContext().call(exports, exports, require, module, __filename, __dirname, importModule)
-  if ((!cached || script.cachedDataRejected) && require.main === module)
-    try {
-      writeCache(script.createCachedData())
-    } catch {} // the folder is of another user, or full
+  if (isStale) writeCache(0)
 })()

@@ -27,8 +27,8 @@ function commandOf({ name, summary, description, options, operands = [], aliases
   ]
 }
 
-/** Writes the page. `common`: options of esbuild for the program. */
-export async function writeManual(root, esbuild, common, { version, builtAt }) {
+/** Writes the page into `dist`. `common`: options of esbuild for the program. */
+export async function writeManual(root, dist, esbuild, common, { version, builtAt }) {
   const outfile = join(root, '.build/commands.cjs')
   const contents = `
     export { VERBS } from './src/commands'
@@ -61,5 +61,5 @@ export async function writeManual(root, esbuild, common, { version, builtAt }) {
     '.TP\n.I /var/lib/os\\-node\nits data: log, databases, keys',
     '',
   ]
-  writeFileSync(join(root, 'dist/os-node.1'), page.join('\n'))
+  writeFileSync(join(dist, 'os-node.1'), page.join('\n'))
 }

@@ -24,11 +24,11 @@ const fromProgram = root => ({
 })
 
 /** Options of esbuild for the file, on top of `common`. */
-export const selfTestFile = (common, { root, version }) => ({
+export const selfTestFile = (common, { root, dist, version }) => ({
   ...common,
   plugins: [...common.plugins, fromProgram(root)],
   entryPoints: [`${FOLDER}/index.ts`],
-  outfile: 'dist/os-node-selftest.js',
+  outfile: `${dist}/os-node-selftest.js`,
   minify: true,
   sourcemap: true,
   sourcesContent: true,

@@ -17,9 +17,11 @@ function inlineValibotTypes(root, dir) {
   }
 }
 
-/** Makes them beside the rest of the build, which has one processor. */
-export async function emitTypes(root) {
-  const tsc = spawn(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], {
+/** Makes them in `dist` beside the rest of the build, which has one processor. */
+export async function emitTypes(root, dist) {
+  const script = join(root, 'node_modules/typescript/bin/tsc')
+  const args = [script, '-p', 'tsconfig.types.json', '--outDir', join(dist, 'types')]
+  const tsc = spawn(process.execPath, args, {
     cwd: root,
     stdio: ['ignore', 2, 2],
   })
@@ -28,6 +30,6 @@ export async function emitTypes(root) {
     console.error('E_TYPES: the type files could not be made; run `npm run check` for the errors.')
     process.exit(1)
   }
-  inlineValibotTypes(root, join(root, 'dist/types'))
-  writeFileSync(join(root, 'dist/os-node.d.ts'), "export * from './types/src/index'\n")
+  inlineValibotTypes(root, join(dist, 'types'))
+  writeFileSync(join(dist, 'os-node.d.ts'), "export * from './types/src/index'\n")
 }

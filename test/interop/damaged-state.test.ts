@@ -5,7 +5,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { answerOf } from '../lib/ask'
-import { freePort, freeUdpPort, Machine, removeDir, tempDir } from '../lib/gateway'
+import { freePort, freeUdpPort, Machine, removeDir, tempDir, until } from '../lib/gateway'
 
 /** Every file of state, but for Config.json. */
 const FILES = [
@@ -98,6 +98,8 @@ test('a start with damaged state files: the gateway works, the log names the fil
       kind,
     )
     assert.match(login_problems?.[1] ?? '', /web_users\.json cannot be read: .*the admin token works without it/, kind)
+    // it looks a second after the start
+    await until('env_guard', () => gateway.output.includes('/env_guard/resources.json'))
     await gateway.stop()
     assert.equal(gateway.ended?.code, 0, kind)
     const unnamed = FILES.filter(file => !QUIET.has(file) && !gateway.output.includes(`/${file}`))

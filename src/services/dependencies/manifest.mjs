@@ -16,9 +16,9 @@ const platformsOf = dir =>
         .map(entry => join(dir, entry.name))
     : []
 
-/** Writes the manifest of `<root>/dist` into its bundle, in the place of an older one. */
-export function writeManifest(root, version) {
-  const bundle = join(root, 'dist/os-node.js')
+/** Writes the manifest of the folder `dist` into its bundle, in the place of an older one. */
+export function writeManifest(dist, version) {
+  const bundle = join(dist, 'os-node.js')
   if (!existsSync(bundle)) return
   const code = readFileSync(bundle, 'utf8').replace(LINE, '')
   const partOf = (name, bytes) => ({
@@ -27,11 +27,11 @@ export function writeManifest(root, version) {
   })
   const parts = [partOf('os-node', code)]
   for (const name of ['os-node-selftest', 'os-node-sql']) {
-    const beside = join(root, 'dist', `${name}.js`)
+    const beside = join(dist, `${name}.js`)
     if (existsSync(beside)) parts.push(partOf(name, readFileSync(beside)))
   }
-  for (const dir of platformsOf(join(root, 'dist/native'))) {
-    const platform = relative(join(root, 'dist/native'), dir)
+  for (const dir of platformsOf(join(dist, 'native'))) {
+    const platform = relative(join(dist, 'native'), dir)
     for (const entry of readdirSync(dir).sort()) {
       if (!entry.endsWith('.node')) continue
       const bytes = readFileSync(join(dir, entry))

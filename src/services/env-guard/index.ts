@@ -1,5 +1,5 @@
 // The plugin env_guard: collects what is missing on this machine (devices, rights, packages) with what to do about it and
-// whether it is over. It looks when a link changes and every so often, and never runs anything.
+// whether it is over. It looks a second after its start or a change of a link and every so often, and never runs anything.
 import { join } from 'node:path'
 import { addonProblem } from '../../checks/devices'
 import { readRemedies, writeRemedies } from '../../checks/remedies'
@@ -10,7 +10,7 @@ import { problemsOf } from '../dependencies/manifest-parts'
 import { type Issue, IssueBook, type IssueStatus, STATUSES } from './issues'
 import { findIssues, type ProbeParts } from './probes'
 
-/** links change in swarms at a start */
+/** links change in swarms at a start, which a look would hold up as well */
 const SETTLE_MS = 1000
 
 export interface EnvGuardParts extends Partial<Pick<ProbeParts, 'parts' | 'addon' | 'look'>> {
@@ -60,7 +60,7 @@ export class EnvGuardService implements Service {
     this.#running = true
     const { gateway } = this.#host
     if (gateway) this.#undo.push(gateway.onLink(() => this.#lookSoon()))
-    this.#look()
+    this.#lookSoon()
   }
 
   stop(): void {
@@ -110,7 +110,7 @@ export class EnvGuardService implements Service {
         summary: 'list issues with remedies',
         reads: true,
         run: () => {
-          if (!this.#running) this.check(false)
+          if (!this.#running || this.#checkedAt === null) this.check(false)
           const value = this.status()
           return { value, text: textOf(value.issues as Issue[]) }
         },

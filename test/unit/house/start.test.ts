@@ -2,12 +2,16 @@
 // in the bundle are fetched; a second start runs the bytecode that the first one left.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import {
   chmodSync,
+  closeSync,
   copyFileSync,
+  cpSync,
   lstatSync,
   lutimesSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -104,10 +108,69 @@ test('a start leaves bytecode beside the bundle; the next one runs it, and only 
     const bundle = readFileSync(script, 'latin1')
     writeFileSync(script, bundle.replace('is not a configuration key', 'is not a configuration kez'), 'latin1')
   })
+  // a gateway that has started leaves the bytecode of its start, which a command does not replace
+  const before = statSync(cache).size
+  const gateway = `
+    process.argv[1] = ${JSON.stringify(script)}
+    process.argv[2] = 'version'
+    process.once('exit', () => process.emit('osNodeStarted'))
+    require('node:module').runMain()`
+  const started = spawnSync(process.execPath, ['-e', gateway], { cwd: dir, encoding: 'utf8' })
+  assert.deepEqual([started.status, started.stderr], [0, ''])
+  assert.ok(statSync(cache).size > before, 'more functions ran until then')
+  lutimesSync(cache, 1, 1)
+  version()
+  spawnSync(process.execPath, ['-e', gateway], { cwd: dir, encoding: 'utf8' })
+  assert.equal(statSync(cache).mtimeMs, 1000, 'it stays')
   // a folder in its place cannot be replaced: the program works as without a cache
   rmSync(cache)
   mkdirSync(cache)
   version()
+})
+
+test('npm start builds only what changed, and takes nothing from a gateway at work', async t => {
+  const dir = tempDir()
+  t.after(() => removeDir(dir))
+  const parts = ['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.types.json', 'board', 'drivers/native']
+  for (const part of [...parts, 'build.mjs', 'src/build', 'src/services/dependencies', 'src/services/test-plugin'])
+    cpSync(join(root, part), join(dir, part), { recursive: true })
+  for (const part of ['.build', 'node_modules', 'test']) mkdirSync(join(dir, part))
+  const lock = createHash('sha256').update(text('package-lock.json')).digest('hex')
+  writeFileSync(join(dir, 'node_modules/.os-node-lock'), lock)
+  const { begin, FRESH, inputs, isMade, publish } = await import(join(root, 'src/build/place.mjs'))
+  const build = (files: Record<string, string>): void => {
+    const made = inputs(dir)
+    begin(dir)
+    for (const [name, content] of Object.entries(files)) {
+      mkdirSync(join(dir, FRESH, name, '..'), { recursive: true })
+      writeFileSync(join(dir, FRESH, name), content)
+    }
+    publish(dir, made)
+  }
+  const dist = () => readdirSync(join(dir, 'dist'), { recursive: true }).map(String).sort()
+  build({ 'os-node.js': 'one', 'native/linux-x64/os_node.node': 'addon', 'types/old.d.ts': '' })
+  const loaded = openSync(join(dir, 'dist/native/linux-x64/os_node.node'), 'r')
+  const start = () => spawnSync(process.execPath, ['build.mjs', '--start'], { cwd: dir, encoding: 'utf8' })
+  assert.deepEqual([start().status, start().stderr], [0, 'dist is of these sources\n'])
+  assert.equal(readFileSync(join(dir, 'dist/os-node.js'), 'utf8'), 'one')
+  // a build that fails leaves what there is
+  writeFileSync(join(dir, 'src/build/deb.mjs'), text('src/build/deb.mjs').replace('The Debian', 'Two Debian'))
+  assert.equal(isMade(dir, inputs(dir)), false, 'a source has changed')
+  assert.notEqual(start().status, 0, 'here is no esbuild')
+  assert.deepEqual(
+    dist().filter(name => /\./.test(name)),
+    ['native/linux-x64/os_node.node', 'os-node.js', 'types/old.d.ts'],
+  )
+  build({ 'os-node.js': 'two', 'native/linux-x64/os_node.node': 'other' })
+  assert.deepEqual(dist(), ['native', 'native/linux-x64', 'native/linux-x64/os_node.node', 'os-node.js'])
+  assert.equal(readFileSync(loaded, 'utf8'), 'addon', 'who has a file open keeps it')
+  closeSync(loaded)
+  assert.equal(isMade(dir, inputs(dir)), true)
+  process.env.SOURCE_DATE_EPOCH = '1'
+  assert.equal(isMade(dir, inputs(dir)), false, 'another time is to be in it')
+  delete process.env.SOURCE_DATE_EPOCH
+  rmSync(join(dir, 'dist/os-node.js'))
+  assert.equal(isMade(dir, inputs(dir)), false, 'what came out is gone')
 })
 
 test('the library reads the cache of the command line and leaves none', t => {

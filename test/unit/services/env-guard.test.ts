@@ -81,6 +81,8 @@ test('missing devices, rights and packages are collected, with what to do, until
     },
   }
   service.start()
+  assert.deepEqual(service.status().issues, [], 'a start is not held up')
+  await timers.advance(1001)
   assert.deepEqual(brief(service.status().issues as Issue[]).sort(), [
     'device /dev/hci0 open',
     'device /dev/ttyUSB3 open',

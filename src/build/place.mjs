@@ -1,0 +1,81 @@
+// Where a build goes: it is made in dist.new and takes its place in dist file by file, so that a gateway at work finds whatever it
+// loads later, of the one build or the other. A build that fails leaves dist as it was.
+// .build/made.json has what the build was made of and what came out, so that `npm start` builds only when one of them is another.
+// A file is compared by size and times: reading all of them takes a small board seconds.
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative, sep } from 'node:path'
+import { compilerFor, PROCESSORS } from '../../drivers/native/build.mjs'
+
+export const FRESH = 'dist.new'
+
+/** What the bundle and what lies beside it are made of; of the tests, vectors and names. */
+const SOURCES = ['build.mjs', 'package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.types.json']
+const FOLDERS = ['src', 'drivers', 'board', 'test']
+/** what a build leaves out where it is missing */
+const MAY_LACK = ['node_modules', 'node_modules/@stoprocent']
+
+/** Files below a folder, from the project's root, sorted. */
+const filesBelow = (root, folder) =>
+  existsSync(join(root, folder))
+    ? readdirSync(join(root, folder), { withFileTypes: true, recursive: true })
+        .filter(entry => entry.isFile())
+        .map(entry => relative(root, join(entry.parentPath ?? entry.path, entry.name)))
+        .sort()
+    : []
+
+function stampOf(root, file) {
+  const { size, mtimeMs, ctimeMs } = statSync(join(root, file))
+  return [size, mtimeMs, ctimeMs]
+}
+
+const stampsOf = (root, files) => Object.fromEntries(files.map(file => [file, stampOf(root, file)]))
+
+/** What decides on a build and is no file of the project: Node, the compilers, and variables for both. */
+const tools = () => [
+  process.versions,
+  Object.keys(PROCESSORS).map(arch => compilerFor(arch).cc ?? null),
+  ['CC', 'SOURCE_DATE_EPOCH'].map(name => process.env[name] ?? null),
+]
+
+/** What a build is made of, as it is now. */
+export function inputs(root) {
+  const packages = MAY_LACK.filter(dir => existsSync(join(root, dir))).map(dir => readdirSync(join(root, dir)).sort())
+  const files = [...SOURCES, ...FOLDERS.flatMap(folder => filesBelow(root, folder))]
+  return JSON.stringify({ tools: tools(), packages, files: stampsOf(root, files) })
+}
+
+const madeFile = root => join(root, '.build/made.json')
+
+/** True when dist is what a build from `made` would give. */
+export function isMade(root, made) {
+  try {
+    const kept = JSON.parse(readFileSync(madeFile(root), 'utf8'))
+    const files = Object.keys(kept.files)
+    return kept.made === made && JSON.stringify(stampsOf(root, files)) === JSON.stringify(kept.files)
+  } catch {
+    return false // never built, or a file is gone
+  }
+}
+
+/** Begins a build: an empty folder for it. */
+export function begin(root) {
+  rmSync(madeFile(root), { force: true })
+  rmSync(join(root, FRESH), { recursive: true, force: true })
+  mkdirSync(join(root, FRESH))
+}
+
+/** The files of dist.new take their places, the bundle last; what the build did not make goes. */
+export function publish(root, made) {
+  const fresh = filesBelow(root, FRESH).map(file => relative(FRESH, file))
+  const isBundle = file => file === 'os-node.js'
+  for (const file of [...fresh].sort((a, b) => isBundle(a) - isBundle(b))) {
+    mkdirSync(dirname(join(root, 'dist', file)), { recursive: true })
+    renameSync(join(root, FRESH, file), join(root, 'dist', file))
+  }
+  rmSync(join(root, FRESH), { recursive: true })
+  for (const entry of readdirSync(join(root, 'dist'), { recursive: true }))
+    if (!fresh.some(file => file === entry || file.startsWith(entry + sep)))
+      rmSync(join(root, 'dist', entry), { recursive: true, force: true })
+  const placed = fresh.map(file => join('dist', file))
+  writeFileSync(madeFile(root), JSON.stringify({ made, files: stampsOf(root, placed) }))
+}
