@@ -265,6 +265,7 @@ async function facesOf(opened: Opened, gateway: Gateway, node: Node, api: Gatewa
     },
     users,
     unkept,
+    stop: opened.stop,
     plugins: httpPlugins(plugins),
     jobs,
     display: display.getDisplayRegistry(),

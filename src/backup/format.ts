@@ -169,8 +169,19 @@ export function backupHeader(path: string, files: Files = realFiles): BackupHead
   return headerFrom(path, files.readAt(path, at + 5, length))
 }
 
-/** Reads the whole file and checks every byte of it. Throws E_BACKUP, and what the visitor throws. */
-export function readBackup(path: string, files: Files, visitor: BackupVisitor): void {
+/** Work in steps: after each a gateway may do something else. */
+export type Steps<T> = Generator<void, T>
+
+/** All steps at once. */
+export function allOf<T>(steps: Steps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
+}
+
+/** Reads the whole file and checks every byte of it, a record in a step. Throws E_BACKUP, and what the visitor throws. */
+export function* readBackup(path: string, files: Files, visitor: BackupVisitor): Steps<void> {
   let at = start(path, files)
   const size = files.size(path)
   const all = newHash().update(files.readAt(path, 0, at))
@@ -219,6 +230,7 @@ export function readBackup(path: string, files: Files, visitor: BackupVisitor): 
       visitor.fileEnd?.()
     }
     at += 5 + length
+    yield
   }
 }
 

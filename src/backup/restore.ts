@@ -11,8 +11,9 @@ import { atomicWrite } from '../lib/atomic'
 import { asOsError, errno, OsError } from '../lib/errors'
 import { type Files, realFiles, removeTree } from '../lib/files'
 import { diskFault } from '../lib/writable'
+import { turn } from '../lib/yield'
 import { filesIn, staysHere } from './contents'
-import { type BackupHeader, type BackupVisitor, readBackup, refuseOutside } from './format'
+import { allOf, type BackupHeader, type BackupVisitor, readBackup, refuseOutside, type Steps } from './format'
 import { type Secrets, unseal } from './seal'
 import { type Plan, planPath, RESTORED_FILE, readPlan, side } from './settle'
 
@@ -37,14 +38,28 @@ export interface RestoreResult extends BackupHeader {
 
 /** Checks `file`, then restores it. The caller has the lock of the data directory. */
 export function restoreBackup(options: RestoreOptions): RestoreResult {
+  const result = allOf(preparing(options))
+  finishRestore(options.dataDir, options.files)
+  return result
+}
+
+/** The same, but for taking the state over: the next command or start does that. So it may run in the gateway whose state is replaced. */
+export async function prepareRestore(options: RestoreOptions): Promise<RestoreResult> {
+  for (const steps = preparing(options); ; await turn()) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
+}
+
+function* preparing(options: RestoreOptions): Steps<RestoreResult> {
   const { file, dataDir, configPath, now, files = realFiles } = options
-  const { header, secrets } = checkBackup(file, options.passphrase, files)
+  const { header, secrets } = yield* checking(file, options.passphrase, files)
   finishRestore(dataDir, files)
   const fresh = side(dataDir, 'new')
   let count: number
   try {
     clear(fresh, files)
-    count = stage(file, fresh, secrets, { restored_at: now, created: header.created }, files)
+    count = yield* stage(file, fresh, secrets, { restored_at: now, created: header.created }, files)
   } catch (error) {
     clear(fresh, files)
     throw notWritten(dataDir, error)
@@ -54,7 +69,6 @@ export function restoreBackup(options: RestoreOptions): RestoreResult {
   while (taken.includes(`old-${n}`)) n++
   const had = files.exists(configPath) || oldFiles(dataDir, configPath, files).length > 0
   writePlan(dataDir, { phase: 'out', old: `old-${n}`, config: configPath }, files)
-  finishRestore(dataDir, files)
   return {
     ...header,
     files: count,
@@ -64,14 +78,18 @@ export function restoreBackup(options: RestoreOptions): RestoreResult {
 }
 
 /** Reads all of a backup. Throws E_BACKUP, E_PASSPHRASE. */
-export function checkBackup(
-  file: string,
-  passphrase: string | undefined,
-  files: Files = realFiles,
-): { header: BackupHeader; secrets?: Secrets } {
+export const checkBackup = (file: string, passphrase: string | undefined, files: Files = realFiles): Checked =>
+  allOf(checking(file, passphrase, files))
+
+interface Checked {
+  header: BackupHeader
+  secrets?: Secrets
+}
+
+function* checking(file: string, passphrase: string | undefined, files: Files): Steps<Checked> {
   let header: { value: BackupHeader; bytes: Buffer } | undefined
   let sealed: Buffer | undefined
-  readBackup(file, files, {
+  yield* readBackup(file, files, {
     header: (value, bytes) => {
       header = { value, bytes }
     },
@@ -109,7 +127,13 @@ export function finishRestore(dataDir: string, files: Files = realFiles): void {
 }
 
 /** Writes the new state beside the old one; everything of it is on the medium then. Returns how many files. */
-function stage(file: string, fresh: string, secrets: Secrets | undefined, restored: object, files: Files): number {
+function* stage(
+  file: string,
+  fresh: string,
+  secrets: Secrets | undefined,
+  restored: object,
+  files: Files,
+): Steps<number> {
   const folders = new Set<string>()
   let count = 0
   const open = (path: string): number => {
@@ -143,7 +167,7 @@ function stage(file: string, fresh: string, secrets: Secrets | undefined, restor
     },
   }
   try {
-    readBackup(file, files, visitor)
+    yield* readBackup(file, files, visitor)
   } finally {
     if (fd !== undefined) files.close(fd)
   }

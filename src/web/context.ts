@@ -17,6 +17,14 @@ export type WriteBackup = (
   sink: (bytes: Uint8Array) => Promise<void>,
 ) => Promise<object>
 
+/** Takes a backup in pieces; see backup.ts. */
+export interface Restore {
+  /** `offset` 0 begins anew. Returns the bytes so far. Throws BAD_REQUEST, BODY_TOO_LARGE, DISK_FULL, STORAGE. */
+  piece(offset: number, bytes: Uint8Array): number
+  /** Checks what was uploaded, then the gateway stops. Throws BAD_REQUEST, E_BACKUP, E_PASSPHRASE, DISK_FULL, STORAGE. */
+  start(size: number, passphrase: string | undefined): Promise<object>
+}
+
 export type { LatestReading } from '../gateway/latest'
 
 /**
@@ -77,6 +85,7 @@ export interface WebContext extends WebGateway {
   /** absent: only the SD image updates itself */
   readonly update?: SystemUpdate
   readonly backup?: WriteBackup
+  readonly restore?: Restore
   /** why the disk cannot be written, without a path: anyone may ask for /health. undefined: it can */
   trouble?(): string | undefined
   /** the dashboard's parts by name: identity, config, transport, pipeline, plugins, db, users, … (secrets masked) */

@@ -13,7 +13,7 @@ import type { Logger } from '../lib/logger'
 import { diskFault } from '../lib/writable'
 import { mediumFlag } from '../links/transport-view'
 import type { UserStore } from '../services/users'
-import { backupWriter } from './backup'
+import { backupRestorer, backupWriter } from './backup'
 import type { DisplayControl, PluginsControl, WebAuth, WebConfig, WebContext } from './context'
 import { systemUpdate } from './system-update'
 
@@ -29,6 +29,8 @@ export interface FromGatewayOptions {
   plugins?: PluginsControl
   display?: DisplayControl
   unkept?: Unkept
+  /** ends the process; absent: no restore */
+  stop?: () => void
 }
 
 const prefixesOf = (config: ConfigStore): readonly string[] => config.get<string[]>('web_user.writable_config_prefixes')
@@ -93,7 +95,7 @@ function sectionsOf(display: DisplayControl | undefined): Record<string, () => u
 }
 
 export function webContext(options: FromGatewayOptions): WebContext {
-  const { gateway, logFailure, version, auth, logger, users, jobs, plugins, display, unkept } = options
+  const { gateway, logFailure, version, auth, logger, users, jobs, plugins, display, unkept, stop } = options
   const { config } = gateway
   return {
     version,
@@ -115,6 +117,7 @@ export function webContext(options: FromGatewayOptions): WebContext {
     safeMode: gateway.safeMode,
     update: systemUpdate(process.env),
     backup: backupWriter(config, version),
+    ...(stop && { restore: backupRestorer(config, stop) }),
     latest: gateway.latest,
     db: () => databaseOf(gateway),
     settings: () => ({

@@ -22,6 +22,18 @@ function updateOf({ update }: WebContext): NonNullable<WebContext['update']> {
   return update
 }
 
+function restoreOf({ restore }: WebContext): NonNullable<WebContext['restore']> {
+  if (!restore) throw new OsError('E_BACKUP', 'there is nothing to restore here')
+  return restore
+}
+
+const passphrase = v.optional(
+  v.pipe(
+    v.string('passphrase must be a text'),
+    v.minLength(SHORTEST, `passphrase must have ${SHORTEST} characters at least`),
+  ),
+)
+
 const health = ({ context }: { context: WebContext }): object => {
   const reason = context.trouble?.()
   return { ok: true, service: 'web_user', ...(reason !== undefined && { state: 'degraded', reason }) }
@@ -107,14 +119,7 @@ export const SYSTEM: readonly Route[] = [
     role: 'operator',
     file: true,
     summary: 'a backup as a file, as os-node backup writes it; with a passphrase (admins) also what is secret',
-    body: v.object({
-      passphrase: v.optional(
-        v.pipe(
-          v.string('passphrase must be a text'),
-          v.minLength(SHORTEST, `passphrase must have ${SHORTEST} characters at least`),
-        ),
-      ),
-    }),
+    body: v.object({ passphrase }),
     run: ({ context: { backup, config, logger }, body: { passphrase }, session, remote }) => {
       if (!backup) throw new OsError('E_BACKUP', 'there is nothing to back up here')
       if (passphrase !== undefined) requireRole(session, 'admin')
@@ -122,6 +127,33 @@ export const SYSTEM: readonly Route[] = [
       const name = String(config.get('device_id')).replace(/[^\w.-]+/g, '_') || 'os-node'
       return new Download(`${name}.backup`, sink => backup(passphrase, sink))
     },
+  }),
+  route({
+    method: 'PUT',
+    path: '/api/restore',
+    role: 'admin',
+    write: 'state',
+    audited: true,
+    summary: 'a piece of a backup, base64, at its offset; 0 begins an upload anew',
+    body: v.object({
+      offset: v.pipe(v.number(), v.integer(), v.minValue(0)),
+      data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]+={0,2}$/, 'data must be base64')),
+    }),
+    answer: s.answer({ size: s.whole }),
+    run: ({ context, body: { offset, data } }) => ({
+      ok: true,
+      size: restoreOf(context).piece(offset, Buffer.from(data, 'base64')),
+    }),
+  }),
+  route({
+    method: 'POST',
+    path: '/api/restore',
+    role: 'admin',
+    write: 'state',
+    summary: 'checks the uploaded backup, then the gateway stops; its next start has the state of the backup',
+    body: v.object({ size: v.pipe(v.number(), v.integer(), v.minValue(1)), passphrase }),
+    answer: v.looseObject({ ok: v.literal(true), device_id: s.text, secrets_restored: s.flag }),
+    run: async ({ context, body }) => ({ ok: true, ...(await restoreOf(context).start(body.size, body.passphrase)) }),
   }),
   {
     method: 'GET',

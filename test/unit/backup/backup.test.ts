@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { backupTo, restoreBackup } from '../../../src/backup'
+import { backupTo, finishRestore, prepareRestore, restoreBackup } from '../../../src/backup'
 import { filesIn } from '../../../src/backup/contents'
 import { forgetOldState, isUnfinished } from '../../../src/backup/settle'
 import { realFiles } from '../../../src/lib/files'
@@ -110,6 +110,31 @@ test('a backup without secrets holds the state and no secret; the old state stay
   forgetOldState(join(target, 'data'), { info: text => said.push(text), warn: text => said.push(text) })
   assert.match(said.join(), /the restored state has started; the old one was removed/)
   assert.ok(!realFiles.exists(join(target, 'data/restore')))
+})
+
+test('a restore that a gateway prepares changes nothing of its state; the next start takes it over', async t => {
+  const { dir, write, file, target, restore } = world(t)
+  await write()
+  const before = stateOf(target)
+  const dataDir = join(target, 'data')
+  const place = { dataDir, configPath: join(target, 'Config.json'), now: 5 }
+  const cut = join(dir, 'cut.backup')
+  writeFileSync(cut, readFileSync(file).subarray(0, -40))
+  await assert.rejects(prepareRestore({ ...place, file: cut }), { code: 'E_BACKUP', message: /cut short/ })
+  assert.deepEqual(stateOf(target), before)
+
+  const { device_id, old_state } = await prepareRestore({ ...place, file })
+  assert.deepEqual([device_id, old_state], ['GW1', join(dataDir, 'restore/old-1')])
+  assert.equal(isUnfinished(dataDir), true)
+  const beside = Object.entries(stateOf(target)).filter(([path]) => !path.startsWith('data/restore/'))
+  assert.deepEqual(Object.fromEntries(beside), before)
+  finishRestore(dataDir)
+  const prepared = stateOf(target)
+  assert.equal(prepared['data/restore/old-1/data/log/0000000000000009.seg'], 'old')
+  // as os-node restore leaves it
+  restore()
+  const { 'Config.json': config, 'data/restored.json': mark } = stateOf(target)
+  assert.deepEqual([prepared['Config.json'], prepared['data/restored.json']], [config, mark])
 })
 
 test('secrets are sealed: only the passphrase opens them, and without it the others are restored', async t => {

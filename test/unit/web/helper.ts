@@ -73,6 +73,10 @@ export function fakeContext(change: Partial<WebContext> = {}): Fake {
     lines,
     version: '0.1.0',
     status,
+    restore: {
+      piece: (offset, bytes) => offset + bytes.length,
+      start: async () => ({ device_id: 'pi-shed', secrets_restored: false }),
+    },
     backup: async (_, sink) => {
       await sink(Buffer.from('a backup'))
       return {}

@@ -39,6 +39,8 @@ const BODIES: Record<string, unknown> = {
   'POST /api/reload': {},
   'POST /api/safe-mode': { leave: true },
   'POST /api/backup': {},
+  'PUT /api/restore': { offset: 0, data: 'YQ==' },
+  'POST /api/restore': { size: 1 },
   'POST /api/update': { source: 'https://example.org/x.update' },
   'POST /api/transport': { medium: 'udp' },
   'POST /api/outputs': { name: 'pump', value: 1 },

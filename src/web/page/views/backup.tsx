@@ -1,9 +1,9 @@
-// A backup as a file of the browser. Putting one back is a command: a running gateway does not replace its own state.
-import { useState } from 'preact/hooks'
-import { currentToken, failure, open } from '../lib/api'
+// A backup as a file of the browser, and putting one back, in pieces: the gateway checks it, stops, and starts with its state.
+import { useRef, useState } from 'preact/hooks'
+import { call, currentToken, failure, open } from '../lib/api'
 import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
-import { Card } from '../ui/parts'
+import { Card, Confirm } from '../ui/parts'
 
 /** Hands the file to the browser under the name that the gateway gave it. */
 async function keep(answer: Response): Promise<void> {
@@ -14,8 +14,42 @@ async function keep(answer: Response): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
 }
 
+const PIECE = 512 * 1024
+const RESTORE_MS = 600_000
+
+/** A piece as base64. */
+const read = (piece: Blob): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const reader = new FileReader()
+    reader.onload = () => resolve(String(reader.result).split(',')[1]!)
+    reader.onerror = () => reject(reader.error)
+    reader.readAsDataURL(piece)
+  })
+
+async function upload(file: File, passphrase: string): Promise<void> {
+  for (let offset = 0; offset < file.size; offset += PIECE)
+    await call('PUT', '/api/restore', { body: { offset, data: await read(file.slice(offset, offset + PIECE)) } })
+  const body = { size: file.size, ...(passphrase && { passphrase }) }
+  await call('POST', '/api/restore', { body, timeoutMs: RESTORE_MS })
+}
+
 export function Backup() {
   const [busy, setBusy] = useState(false)
+  const [file, setFile] = useState<File>()
+  const [asking, setAsking] = useState(false)
+  const form = useRef<HTMLFormElement>(null)
+  async function restore(yes: boolean): Promise<void> {
+    setAsking(false)
+    if (!yes) return
+    setBusy(true)
+    try {
+      await upload(file!, String(new FormData(form.current!).get('passphrase')))
+      say('The backup is restored; the gateway stops, and starts with it')
+    } catch (thrown) {
+      sayError(thrown, 'Nothing was restored')
+    }
+    setBusy(false)
+  }
   async function save(event: SubmitEvent): Promise<void> {
     event.preventDefault()
     const passphrase = String(new FormData(event.currentTarget as HTMLFormElement).get('passphrase') ?? '')
@@ -32,7 +66,7 @@ export function Backup() {
   }
   return (
     <Card title="Backup">
-      <form class="line" onSubmit={event => void save(event)}>
+      <form class="line" ref={form} onSubmit={event => void save(event)}>
         <label class="hidden" for="backup-passphrase">
           Passphrase
         </label>
@@ -42,17 +76,31 @@ export function Backup() {
           type="password"
           minLength={8}
           autocomplete="new-password"
-          placeholder="Passphrase, to include secrets"
+          placeholder="Passphrase of the secrets"
           disabled={!may('admin')}
         />
         <button type="submit" class="plain" disabled={busy || !may('operator')}>
           Download backup
         </button>
+        <input
+          type="file"
+          aria-label="Backup file"
+          disabled={!may('admin')}
+          onChange={event => setFile(event.currentTarget.files?.[0])}
+        />
+        <button type="button" class="plain" disabled={busy || !file} onClick={() => setAsking(true)}>
+          Restore
+        </button>
       </form>
-      <p class="quiet small">
-        Configuration, log and identity. Users, tokens and keys only with a passphrase. Restore: os-node restore FILE,
-        while no gateway runs.
-      </p>
+      <p class="quiet small">Configuration, log and identity. Users, tokens and keys only with a passphrase.</p>
+      {asking && (
+        <Confirm title={`Restore ${file!.name}?`} action="Restore" onDone={yes => void restore(yes)}>
+          <p>
+            Configuration, log and identity are replaced, and the gateway restarts. Without a passphrase it then makes a
+            new token and shows it where it starts. The gateway of the backup must not run elsewhere.
+          </p>
+        </Confirm>
+      )}
     </Card>
   )
 }
