@@ -29,7 +29,7 @@ const listening = onSocket =>
   })
 
 /** A Modbus server whose registers change with every read; `read(at)` hears of each answer as it leaves. */
-function modbusServer(read) {
+export function modbusServer(read) {
   let value = 0
   return listening(socket => {
     socket.setNoDelay(true)

@@ -19,6 +19,7 @@ import { benchNodes } from './nodes.mjs'
 import { peers } from './peers.mjs'
 import { benchPostgresql } from './postgresql.mjs'
 import { benchRecovery } from './recovery.mjs'
+import { benchSmallBoard } from './small-board.mjs'
 import { benchSpi } from './spi.mjs'
 import { benchStart } from './start.mjs'
 import { printTable } from './table.mjs'
@@ -405,6 +406,8 @@ if (['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/', 'gateway/', 'byte
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
   await benchLatency({ mqttDriver: await mediaTable.MQTT(), context: { clock, logger } }, { put, mark, gate, problems })
 }
+
+if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 
 if (starts('can/')) benchCan({ put, gateLeast, problems })
 

@@ -21,6 +21,7 @@ const PARTS = [
     'Flash: what a record costs an ext4 on a loop device, readings committed once a second, beside SQLite with the same ones',
     /^flash\//,
   ],
+  ['A board of 15 % of a processor and 512 MB, 500 readings/s; a gateway as it comes in 128 MB', /^small_board\//],
   ['CAN frames on a virtual bus, in the rig', /^can\//],
   [
     'From a register read to the upstream: 40 Modbus registers at 1 s, defaults, and what it costs',
@@ -37,7 +38,7 @@ function unit(key) {
   if (/_percent$/.test(key)) return '%'
   if (/_ms_per_reading\//.test(key)) return 'ms'
   if (/_ms($|\/)/.test(key)) return 'ms'
-  if (/rss_mb$/.test(key)) return 'MB'
+  if (/_mb$/.test(key)) return 'MB'
   if (/seconds$/.test(key)) return 's'
   if (/bytes/.test(key)) return 'B'
   if (/(sectors|flushes)_per_record/.test(key)) return ''

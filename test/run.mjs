@@ -3,10 +3,11 @@
 // It installs the npm packages, builds, and runs every file as a process of its own; short files of the group unit share one,
 // a dozen at a time, unless they change their process (SHARES_NOT).
 //
-// Where a test goes: test/<group>/**/<name>.test.ts; unit mirrors src/. What takes long by nature (minutes of weather, kernels
-// under emulation) is <name>.long.test.ts, which only `npm run test:long` (--long) runs. A file with a line `// Long: REASON`
-// (its own or a helper's) runs in both, in test:long with OS_NODE_LONG=1: more rounds of a property, a longer search
-// (`rounds` of test/lib/random.ts). With OS_NODE_LONG=quarter, as in .ci/run, test:long takes a quarter of all that, of the rig the file of the day.
+// Where a test goes: test/<group>/**/<name>.test.ts; unit mirrors src/. What takes long by nature (minutes of weather) is
+// <name>.long.test.ts, which only `npm run test:long` (--long) runs; the group rig, whose kernels are processes and slow, runs there too,
+// or when it is named. A file with a line `// Long: REASON` (its own or a helper's) runs in both, in test:long with OS_NODE_LONG=1: more
+// rounds of a property, a longer search (`rounds` of test/lib/random.ts). With OS_NODE_LONG=quarter, as in .ci/run, test:long takes a
+// quarter of all that, of the .long files of the rig the one of the day.
 // What a test needs of the machine: a line `// Needs: cc mosquitto` in the file or in the helper that uses it; the names are
 // in test/needs.mjs. As root on Debian, missing packages are installed; otherwise the file is listed as NOT RUN with the
 // command that would make it run. That fails the run only with CI=true.
@@ -101,14 +102,15 @@ const asked = args.length > 0 ? args : Object.keys(GROUPS)
 const unknown = asked.filter(group => !(group in GROUPS))
 if (unknown.length > 0) stop(`no test group ${unknown.join(', ')}; groups: ${Object.keys(GROUPS).join(' ')}`, 2)
 
-const isLong = file => file.endsWith('.long.test.ts')
+const isLongFile = file => file.endsWith('.long.test.ts')
+const isLong = file => isLongFile(file) || (groupOf(file) === 'rig' && args.length === 0)
 const isNamed = file => !only || only.split(',').some(text => file.includes(text))
 const named = all.filter(file => asked.includes(groupOf(file)) && isNamed(file))
 const longOnes = named.filter(file => (long ? isLong(file) || runsInBoth(file) : !isLong(file)))
 // a quarter: of the long files of the rig the one of the day, for each takes minutes, many of them where kernels are slow
 const DAY = Math.floor(Date.now() / 86_400_000)
 const inTurns = long && process.env.OS_NODE_LONG === 'quarter' && !only
-const rigFiles = longOnes.filter(file => inTurns && groupOf(file) === 'rig')
+const rigFiles = longOnes.filter(file => inTurns && groupOf(file) === 'rig' && isLongFile(file))
 const ofOtherDays = rigFiles.filter((_, k) => k !== DAY % rigFiles.length)
 const chosen = longOnes.filter(file => !ofOtherDays.includes(file))
 if (ofOtherDays.length > 0) console.log(`one long file of the rig today; of other days: ${ofOtherDays.join(' ')}`)

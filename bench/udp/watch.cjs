@@ -1,7 +1,8 @@
-// Loaded into the gateway under test (node --require): tells the lag of its loop, its processor time and its memory.
+// Loaded into the gateway under test (node --require): tells the lag of its loop, its processor time and its memory. BENCH_LAG_MS: the
+// resolution of lag, 1 ms.
 const { monitorEventLoopDelay } = require('node:perf_hooks')
 
-const lag = monitorEventLoopDelay({ resolution: 1 })
+const lag = monitorEventLoopDelay({ resolution: Number(process.env.BENCH_LAG_MS ?? 1) })
 lag.enable()
 let cpu = process.cpuUsage()
 process.on('message', what => {

@@ -11,7 +11,7 @@ let gateway: Machine
 
 /** A command line → why it is not run here. Some other test runs most of them. */
 const NOT_RUN: readonly [line: RegExp, reason: string][] = [
-  [/^(git clone|npm start$)/, 'test/net/native/start.test.ts does both, in a fresh clone'],
+  [/^(git clone|npm start$)/, 'test/net/native/start.long.test.ts does both, in a fresh clone'],
   [/^npm start -- --lan$/, 'opens a page to the network; test/interop/commands.test.ts runs `run --lan`'],
   [
     /^npm test$|^npm run (test|mutants|bench)|^bash \.ci\/run$/,
@@ -19,7 +19,7 @@ const NOT_RUN: readonly [line: RegExp, reason: string][] = [
   ],
   [/^npm run (check|format)$/, 'CI runs the check; the formatter changes files'],
   [/^npm run deb$/, 'test/interop/deb.long.test.ts makes the packages'],
-  [/^npm run release /, 'builds all of it, images too; test/interop/release.test.ts makes a small one'],
+  [/^npm run release /, 'builds all of it, images too; test/interop/release.long.test.ts makes a small one'],
   [/^npm run image -- --board /, 'minutes; test/image/boot.long.test.ts makes an image and boots it'],
   [/^os-node (update |slots)/, 'only the SD image has slots; test/image/boot.long.test.ts updates a board'],
   [
