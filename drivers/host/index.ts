@@ -86,6 +86,7 @@ export function createHostSource(
 const declare = (type: HostType): SourceDriver<HostOptions> => ({
   type,
   schema: options(type),
+  ofMachine: true,
   create: (name, raw, context) => createHostSource(type, name, raw, context),
 })
 

@@ -211,6 +211,8 @@ export interface DriverContext {
 export interface SourceDriver<Options = unknown> {
   readonly type: string
   readonly schema?: GenericSchema<unknown, Options>
+  /** it reads a part of the machine itself: one that is not there is no fault, unless `match` names it */
+  readonly ofMachine?: true
   create(name: string, options: unknown, context: DriverContext): Source
 }
 

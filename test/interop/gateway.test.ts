@@ -31,7 +31,7 @@ before(async () => {
     gateway: {
       sources: [
         { name: 'cpu', type: 'cpu', interval_ms: 200 },
-        { name: 'chips', type: 'hwmon', sys_root: join(dir, 'no-such-sys') },
+        { name: 'chips', type: 'hwmon', sys_root: join(dir, 'no-such-sys'), match: '*' },
       ],
       uplinks: [{ name: 'up', medium: 'udp', host: '127.0.0.1', port: packets }],
     },

@@ -185,7 +185,6 @@ export class Sources {
   async #add(entry: SourceEntry): Promise<void> {
     const { clock, config, logger, registry, supervisor } = this.#parts
     const { name, type, ...typed } = optionsOf(entry)
-    const optional = config.config.gateway.sources === null
     for (const warning of unitWarnings(entry)) logger.warn(warning)
     try {
       const driver = await registry.sourceDriver(type)
@@ -194,6 +193,7 @@ export class Sources {
         ? knownOptions(driver.schema, typed, COMMON)
         : { options: typed, unknown: [] }
       for (const { path, text } of unknown) logger.warn(`source ${name}, ${path.join('.')}: ${text}; it is ignored`)
+      const optional = config.config.gateway.sources === null || (driver.ofMachine === true && !('match' in typed))
       const source = driver.create(name, options, { clock, logger: logger.child(name) })
       // before it is opened: the order of the configuration decides, not which device answers first
       this.#claim(name, source.sensors?.map(({ id }) => id) ?? [])

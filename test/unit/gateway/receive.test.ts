@@ -324,7 +324,13 @@ test('addresses and ranges of receiver.allow', () => {
     ['ttyUSB0', ''],
   ])
     assert.equal(ipOf(address!), ip)
-  const allowed = allowList(['192.0.2.7', 'fd00::/8', 'ttyUSB0', '10.0.0.0/99', '10.0.0.0/', ''], silentLogger)
+  const errors: string[] = []
+  const logger = createLogger({ write: line => void errors.push(line) })
+  const allowed = allowList(['192.0.2.7', 'fd00::/8', 'ttyUSB0', '10.0.0.0/99', '10.0.0.0/', ''], logger)
+  assert.deepEqual(
+    errors.map(line => /ERROR.*receiver\.allow: "(.*)" is not/.exec(line)?.[1]),
+    ['10.0.0.0/99', '10.0.0.0/', ''],
+  )
   assert.deepEqual(
     ['192.0.2.7:1', '192.0.2.8:1', '[fd12::5]:1', '[fe80::1]:1', 'ttyUSB0', 'ttyUSB1', '10.0.0.1:1', ''].map(allowed),
     [true, false, true, false, true, false, false, false],
