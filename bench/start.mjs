@@ -1,4 +1,4 @@
-// A gateway as it comes out of the box (`serve`, nothing configured): how long until /health answers, beside what Node itself
+// A gateway as it comes out of the box (nothing configured; `serve`, at rest `run` with its sources): how long until /health answers, beside what Node itself
 // takes for nothing (`node -e 0`, in turns with it), and how much memory it
 // takes: at rest, after a minute of traffic, and with every medium switched on.
 import { spawn } from 'node:child_process'
@@ -12,7 +12,7 @@ import { answer, field, freePort, pause } from './udp/gateway.mjs'
 const script = fileURLToPath(new URL('../dist/os-node.js', import.meta.url))
 const ROUNDS = 15
 /** times `node -e 0` */
-const START_TIMES = 3
+const START_TIMES = 2
 const MEMORY_MB = { default: 110, traffic: 110, every_medium: 170 }
 /** by then it gave back what the start took */
 const REST_MS = 15_000
@@ -43,14 +43,15 @@ function healthy(port) {
   })
 }
 
-/** Starts `serve` in `dir` and settles with the ms until /health answered, its ports, and how to end it. */
-async function start(dir, config = {}) {
+/** Starts `serve`, or `role`, in `dir` and settles with the ms until /health answered, its ports, and how to end it. */
+async function start(dir, config = {}, role = 'serve') {
   const [port, webPort] = [await freePort(), await freeTcpPort()]
   const path = join(dir, 'Config.json')
   writeFileSync(path, JSON.stringify(config))
-  const args = ['serve', '--config', path, '--data-dir', join(dir, 'data'), '--host', '127.0.0.1']
+  const args = [role, '--config', path, '--data-dir', join(dir, 'data'), '--host', '127.0.0.1']
+  if (role === 'serve') args.push('--port', String(port))
   const began = performance.now()
-  const child = spawn(process.execPath, [script, ...args, '--port', String(port), '--web-port', String(webPort)], {
+  const child = spawn(process.execPath, [script, ...args, '--web-port', String(webPort)], {
     stdio: 'ignore',
     env: { ...process.env, OS_NODE_CONFIG: '' },
   })
@@ -114,10 +115,10 @@ export function usage(pid) {
   return { at: performance.now(), cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS, wakes }
 }
 
-/** The gateway with its seven default sources, at rest. */
+/** The gateway with its seven default sources, at rest, without the upstream that it starts for itself, a process of its own. */
 async function idle({ put, mark }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-idle-'))
-  const gateway = await start(dir)
+  const gateway = await start(dir, {}, 'run')
   try {
     await pause(REST_MS)
     const before = usage(gateway.child.pid)

@@ -159,7 +159,8 @@ export class WebServer {
       requireHostHeader: false,
       headersTimeout: slowClientMs,
       requestTimeout: 2 * slowClientMs,
-      connectionsCheckingInterval: Math.min(1_000, slowClientMs / 2),
+      // each look wakes the processor
+      connectionsCheckingInterval: Math.min(5_000, slowClientMs / 2),
       keepAliveTimeout: 5_000,
     }
     const pair = this.#options.tls()

@@ -1,5 +1,5 @@
 // Ends a process whose event loop is frozen (R23), since it cannot do that itself: a small thread watches a counter that the
-// loop moves every second. When the counter stood still for too long it says so on stderr and sends SIGALRM, which ends the
+// loop moves every few seconds: a tenth of the limit, for each look wakes the processor twice. When the counter stood still for too long it says so on stderr and sends SIGALRM, which ends the
 // process at once, with an exit status of its own (142 in a shell) and without a core dump; the log survives that.
 //
 // What is not a freeze: a sleeping machine or a stopped process (the thread itself did not run: its wait took far longer
@@ -15,12 +15,11 @@ import { errno } from '../../lib/errors'
 import { readRegular } from '../../lib/files'
 import type { Logger } from '../../lib/logger'
 
-const BEAT_MS = 1000
-const CELLS = { beat: 0, stop: 1, limitMs: 2, debugged: 3 } as const
+const BEAT_MS = { least: 1000, most: 5000 }
+const CELLS = { beat: 0, stop: 1, limitMs: 2, debugged: 3, beatMs: 4 } as const
 
 interface WatchData {
   cells: Int32Array
-  tickMs: number
   pid: number
   note: string | undefined
 }
@@ -31,7 +30,7 @@ function watch(
   fs: typeof import('node:fs'),
   inspect: () => typeof import('node:inspector'),
 ): void {
-  const { cells, tickMs, pid, note } = threads.workerData as WatchData
+  const { cells, pid, note } = threads.workerData as WatchData
   const waitsForDisk = (): boolean => {
     try {
       const stat = fs.readFileSync(`/proc/self/task/${pid}/stat`, 'utf8')
@@ -44,6 +43,7 @@ function watch(
   let frozenMs = 0
   let at = performance.now()
   for (;;) {
+    const tickMs = Atomics.load(cells, 4)
     if (Atomics.wait(cells, 1, 0, tickMs) !== 'timed-out') return
     const now = performance.now()
     const took = now - at
@@ -114,7 +114,7 @@ export function takeFrozen(note: string, logger: Logger): Frozen | undefined {
 }
 
 export class FreezeWatch {
-  readonly #cells = new Int32Array(new SharedArrayBuffer(16))
+  readonly #cells = new Int32Array(new SharedArrayBuffer(20))
   readonly #logger: Logger
   readonly #note: string | undefined
   #worker: Worker | undefined
@@ -128,12 +128,20 @@ export class FreezeWatch {
 
   /** Begins to watch, or changes the limit; 0 watches without ever ending the process. */
   limit(ms: number): void {
+    const beatMs = Math.min(Math.max(ms / 10, BEAT_MS.least), BEAT_MS.most)
     Atomics.store(this.#cells, CELLS.limitMs, ms)
+    Atomics.store(this.#cells, CELLS.beatMs, beatMs)
     if (ms > 0 && !this.#worker) this.#start()
+    if (!this.#worker) return
+    // who changes it all the time must not keep the counter from moving
+    this.#tick()
+    clearInterval(this.#beat)
+    this.#beat = setInterval(() => this.#tick(), beatMs)
+    this.#beat.unref()
   }
 
   #start(): void {
-    const workerData: WatchData = { cells: this.#cells, tickMs: BEAT_MS, pid: process.pid, note: this.#note }
+    const workerData: WatchData = { cells: this.#cells, pid: process.pid, note: this.#note }
     const program = `(${watch})(require('node:worker_threads'),require('node:fs'),()=>require('node:inspector'))`
     const memory = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 2, codeRangeSizeMb: 4, stackSizeMb: 1 }
     try {
@@ -144,9 +152,6 @@ export class FreezeWatch {
     }
     this.#worker.on('error', error => this.#failed(error))
     this.#worker.unref()
-    this.#tick()
-    this.#beat = setInterval(() => this.#tick(), BEAT_MS)
-    this.#beat.unref()
   }
 
   /** Ends the thread. Settles when it is gone. */

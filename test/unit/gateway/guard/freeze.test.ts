@@ -51,4 +51,17 @@ if (freezeMs > 0) {
     writeFileSync(note, '{')
     assert.equal(takeFrozen(note, silentLogger), undefined, 'a damaged one counts as none')
   })
+
+  test('a long limit is watched seldom, for each look wakes the processor', async t => {
+    const beats: (number | undefined)[] = []
+    const begin = globalThis.setInterval
+    t.mock.method(globalThis, 'setInterval', (call: () => void, ms?: number) => {
+      beats.push(ms)
+      return begin(call, ms)
+    })
+    const watch = new FreezeWatch(silentLogger)
+    for (const limitMs of [5000, 30_000, 3_600_000]) watch.limit(limitMs)
+    await watch.stop()
+    assert.deepEqual(beats, [1000, 3000, 5000])
+  })
 }
