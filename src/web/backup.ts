@@ -66,9 +66,7 @@ export function backupRestorer(config: ConfigStore, stop: () => void): Restore {
         }
       } catch (thrown) {
         forget()
-        if (thrown instanceof OsError) throw thrown
-        const code = errno(thrown) === 'ENOSPC' ? 'DISK_FULL' : 'STORAGE'
-        throw new OsError(code, `the upload could not be written: ${asOsError(thrown).message}`, { cause: thrown })
+        throw asOsError(thrown, errno(thrown) === 'ENOSPC' ? 'DISK_FULL' : 'STORAGE')
       }
       return (size = offset + bytes.length)
     },

@@ -116,7 +116,7 @@ export const gatewayEntries = {
       }),
     }),
     flash: section({
-      endurance_tb: num(8, 'TB that can be written to the card or disk of the data directory before it is worn out', {
+      endurance_tb: num(8, 'TB that the card of the data directory takes before it is worn out', {
         min: 0.001,
         max: 1e6,
       }),

@@ -17,9 +17,9 @@ export const makeToken = (): string => randomBytes(32).toString('base64url')
 const unkept = new Map<string, string>()
 
 /** The stored hash, or null when there is none yet. Throws STORAGE. */
-export function storedToken(dataDir: string): string | null {
+export function storedToken(dataDir: string, files = realFiles): string | null {
   try {
-    const { hash } = JSON.parse(realFiles.read(tokenPath(dataDir)).toString('utf8')) as { hash?: unknown }
+    const { hash } = JSON.parse(files.read(tokenPath(dataDir)).toString('utf8')) as { hash?: unknown }
     if (typeof hash !== 'string') throw new TypeError('it holds no hash')
     return hash
   } catch (error) {
@@ -32,10 +32,10 @@ export function storedToken(dataDir: string): string | null {
 }
 
 /** Makes a token, stores its hash, and returns it; it cannot be read later. The old one stops working. */
-export async function newToken(dataDir: string): Promise<string> {
+export async function newToken(dataDir: string, files = realFiles): Promise<string> {
   const token = makeToken()
-  writableDir(dataDir)
-  keep(dataDir, await hashSecret(token))
+  writableDir(dataDir, files)
+  keep(dataDir, await hashSecret(token), files)
   return token
 }
 
@@ -57,11 +57,11 @@ export async function firstToken(
   return token
 }
 
-function keep(dataDir: string, hash: string): void {
+function keep(dataDir: string, hash: string, files = realFiles): void {
   const kept = JSON.stringify({ hash })
   // the upstream that a gateway starts for itself opens by the same token
   const upstream = tokenPath(join(dataDir, 'upstream'))
-  if (realFiles.exists(upstream)) atomicWrite(upstream, kept)
-  realFiles.mkdir(dataDir)
-  atomicWrite(tokenPath(dataDir), kept)
+  if (files.exists(upstream)) atomicWrite(upstream, kept, files)
+  files.mkdir(dataDir)
+  atomicWrite(tokenPath(dataDir), kept, files)
 }

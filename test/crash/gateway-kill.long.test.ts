@@ -1,0 +1,66 @@
+// The whole gateway under load, its log and SQL view included, is killed by `kill -9` again and again, and every fifth time its upstream
+// too; in the end both sides hold the same facts, none twice. 20 kills in test:long, 5 with OS_NODE_LONG=quarter, 200 by
+// `npm run test:kills`.
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { askControl } from '../lib/control'
+import { freePort, freeUdpPort, Machine, removeDir, sleep, tempDir, until } from '../lib/gateway'
+import { prng, QUARTER } from '../lib/random'
+import { assertSame } from '../lib/same'
+
+const KILLS = Number(process.env.OS_NODE_KILLS ?? (QUARTER ? 5 : 20))
+const SEED = Number(process.env.OS_NODE_SEED ?? 16)
+// killed so often in a row it would keep its links off
+process.env.OS_NODE_SAFE_MODE = 'off'
+
+const dir = tempDir()
+const machines: Machine[] = []
+after(async () => {
+  for (const machine of machines) await machine.stop('SIGKILL')
+  removeDir(dir)
+})
+
+test(`${KILLS} kills of a gateway under load: nothing lost, nothing twice`, async () => {
+  const [packets, upWeb, gwWeb] = [await freeUdpPort(), await freePort(), await freePort()]
+  const types = ['cpu', 'memory', 'disk', 'network', 'uptime']
+  const config = (list: unknown[]): Record<string, unknown> => ({
+    device_id: 'GW1',
+    gateway: {
+      sources: list,
+      uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port: packets }],
+      log: { commit_interval_ms: 200 },
+      time: { hold_unsynced_s: 0 },
+    },
+  })
+  const up = new Machine(join(dir, 'up'), 'serve', {})
+  const gw = new Machine(join(dir, 'gw'), 'run', config(types.map(type => ({ name: type, type, interval_ms: 100 }))))
+  machines.push(up, gw)
+  const startUp = (): Promise<void> =>
+    up.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)], upWeb)
+  const startGateway = (): Promise<void> => gw.start(['--port', String(gwWeb)], gwWeb)
+  await startUp()
+  const random = prng(SEED)
+  for (let round = 1; round <= KILLS; round++) {
+    await startGateway()
+    await sleep(100 + 1200 * random())
+    if (round % 5 === 0) {
+      await up.stop('SIGKILL')
+      await sleep(300 * random())
+      await gw.stop('SIGKILL')
+      await startUp()
+    } else await gw.stop('SIGKILL')
+  }
+  gw.configure(config([]))
+  await startGateway()
+  const status = () => askControl(gw.dataDir, 'status')
+  await until('nothing is left', async () => (await status()).uplinks.up.backlog === 0)
+  const { log } = await status()
+  assert.deepEqual([log.lost, log.damaged], [0, 0])
+  await gw.stop('SIGTERM')
+  await up.stop('SIGTERM')
+  const inLog = gw.logFacts()
+  assert.ok(inLog.length > 10 * KILLS, `${inLog.length} facts`)
+  assertSame(inLog, up.logFacts())
+  for (const machine of machines) assert.equal(machine.json('log', 'verify').ok, true)
+})

@@ -1,0 +1,203 @@
+// Every write, sync, rename, remove and folder sync of the small files: configuration, identity, token, users, sessions. At each of them
+// the power is cut, with unsynced bytes lost, half there, there as zeros, and new names kept or not (so later ones before earlier ones);
+// or the disk refuses once, and once with half of a write done. The next start reads what was told last, or the change that was under
+// way, whole; a change after a refusal is kept. The log, the ids, the windows and a restore have tests of their own: log-points.test.ts,
+// id-points.test.ts, restore-points.test.ts and test/unit/storage/view-windows.test.ts.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ConfigStore } from '../../src/config'
+import { Identity } from '../../src/gateway/identity'
+import { silentLogger } from '../../src/lib/logger'
+import { SecureSessions } from '../../src/protocol/secure/sessions'
+import { newToken, storedToken, UserStore } from '../../src/services/users'
+import { MemFiles, PowerCut, systemError } from '../unit/log/memfiles'
+
+/** `change` throws where the disk refuses; `read` is what a start finds, and throws where it cannot go on. */
+interface Subject {
+  /** changes of one life; 2 where left out, for one may be told and the next under way */
+  readonly changes?: number
+  open(files: MemFiles): { change(n: number): unknown | Promise<unknown> }
+  read(files: MemFiles): unknown
+}
+
+const T0 = 1_710_000_000_000
+
+const config = (files: MemFiles): ConfigStore =>
+  ConfigStore.load({ path: '/data/Config.json', dataDir: '/data', makes: true, env: {}, cwd: '/', files })
+
+const sessions = (files: MemFiles, problems: string[] = []): SecureSessions =>
+  new SecureSessions({
+    ...{ storePath: '/data/secure_sessions.json', files, now: () => T0 / 1000 },
+    onProblem: text => problems.push(text),
+  })
+
+const SUBJECTS: Record<string, Subject> = {
+  configuration: {
+    open: files => {
+      const store = config(files)
+      return { change: n => store.set('gateway.log.max_age_s', 100 + n) }
+    },
+    read: files => {
+      const store = config(files)
+      assert.equal(store.problem, undefined)
+      return store.get('gateway.log.max_age_s')
+    },
+  },
+  identity: {
+    changes: 1,
+    open: files => {
+      const fail = (_: string, __: () => void, error: unknown): never => {
+        throw error
+      }
+      const store = config(files)
+      // the name is made by the first start
+      store.set('device_id', 'GW1')
+      const identity = new Identity(store, silentLogger, files, fail)
+      return { change: n => identity.assign(n) }
+    },
+    read: files => {
+      const store = config(files)
+      assert.equal(store.problem, undefined)
+      return store.get('assigned_id')
+    },
+  },
+  token: {
+    // a hash takes a tenth of a second, on purpose
+    changes: 1,
+    open: files => ({ change: () => newToken('/data', files) }),
+    read: files => storedToken('/data', files),
+  },
+  users: {
+    open: files => {
+      const store = new UserStore({ dataDir: '/data', files })
+      return { change: n => store.add({ username: `user${n}` }) }
+    },
+    read: files => new UserStore({ dataDir: '/data', files }).list().map(({ username }) => username),
+  },
+  sessions: {
+    open: files => {
+      const problems: string[] = []
+      const store = sessions(files, problems)
+      return {
+        change: n => {
+          store.keyOn(n, T0 + n)
+          store.save(true)
+          if (problems.length > 0) throw new Error(problems.splice(0).join())
+        },
+      }
+    },
+    read: files => {
+      const problems: string[] = []
+      const { size } = sessions(files, problems)
+      assert.deepEqual(problems, [])
+      return size
+    },
+  },
+}
+
+/** the share of unsynced bytes that is kept, whether as zeros, how much of the last write happens, which new names stay */
+const LOSSES = [
+  [0, false, 0, () => false],
+  [1, false, 0.5, () => true],
+  [0.5, false, 0.3, () => true],
+  [0.7, true, 0, () => true],
+  // the rename is on the medium, its folder's older entries are not; and the other way round
+  [1, false, 0, (name: string) => !name.endsWith('.tmp')],
+  [1, false, 0, (name: string) => name.endsWith('.tmp')],
+] as const
+
+/** What each operation of a life does to it. */
+type Fault = (files: MemFiles, operation: number) => void
+
+async function life(subject: Subject, tear: number, fault: Fault) {
+  const { changes = 2 } = subject
+  const files = new MemFiles()
+  files.tear = tear
+  files.gate = operation => {
+    if (operation !== 'read' && operation !== 'close') fault(files, files.operations)
+  }
+  /** what a start found after each change that was told; the first: nothing was changed */
+  const told: unknown[] = [subject.read(new MemFiles())]
+  let refused = 0
+  let at = 0
+  try {
+    const { change } = subject.open(files)
+    for (at = 1; at <= changes; at++) {
+      try {
+        await change(at)
+      } catch (error) {
+        if (error instanceof PowerCut || cutOff(error)) throw error
+        refused++
+        // the disk takes it again
+        await change(at + 10)
+      }
+      told.push(subject.read(files.copy()))
+    }
+  } catch (error) {
+    if (!cutOff(error)) throw error
+  }
+  return { files, told, refused, ended: at > changes }
+}
+
+/** The cut itself, or what wraps it. */
+function cutOff(error: unknown): boolean {
+  if (error instanceof PowerCut) return true
+  const { message, cause } = error as Error
+  return /at operation \d+/.test(message) || (cause !== undefined && cutOff(cause))
+}
+
+const text = (value: unknown): string => JSON.stringify(value)
+
+for (const [name, subject] of Object.entries(SUBJECTS)) {
+  const { changes = 2 } = subject
+  test(`${name}: the power is cut at every operation, the next start has what was told or the change under way`, async () => {
+    const whole = (await life(subject, 0, () => undefined)).told.map(text)
+    assert.equal(new Set(whole).size, changes + 1)
+    let points = 0
+    for (; points < 400; points++) {
+      let left = 0
+      for (const [kept, zeros, tear, survives] of LOSSES) {
+        let cut = false
+        const { files, told, ended } = await life(subject, tear, (_, operation) => {
+          if (!cut && operation <= points) return
+          cut = true
+          throw new PowerCut(`at operation ${points}`)
+        })
+        if (!ended) left++
+        const found = text(subject.read(files.afterPowerCut(kept, zeros, survives)))
+        const where = `${name}, operation ${points}, kept ${kept}${zeros ? ' zeros' : ''}`
+        // a token is another one in each life: what is found is the last told, or none that was told before it
+        const last = text(told.at(-1))
+        const earlier = told.slice(0, -1).map(text)
+        assert.ok(found === last || (!ended && !earlier.includes(found)), `${where}: ${found} after ${last}`)
+        if (name !== 'token') assert.ok(whole.includes(found), `${where}: ${found}`)
+      }
+      if (left === 0) break
+    }
+    assert.ok(points >= 4 * changes, `${points} points`)
+  })
+
+  test(`${name}: the disk refuses at every operation, once: it is said, the old state stays, the next change is kept`, async () => {
+    let refusals = 0
+    for (const code of ['EIO', 'ENOSPC', 'EROFS'])
+      for (let point = 1; point < 400; point++) {
+        let failed = false
+        const run = life(subject, 0.5, (_, operation) => {
+          if (failed || operation < point) return
+          failed = true
+          throw systemError(code)
+        })
+        // where it fails while it is opened, nothing is told
+        const lived = await run.catch((error: unknown) => {
+          assert.match(String((error as { code?: unknown }).code), /^(CONFIG_WRITE|DATA_DIR|STORAGE|E[A-Z]+)$/)
+          return undefined
+        })
+        if (!failed) break
+        if (!lived) continue
+        refusals += lived.refused
+        const { files, told } = lived
+        assert.equal(text(subject.read(files.afterPowerCut(0))), text(told.at(-1)), `${name}, ${code} at ${point}`)
+      }
+    assert.ok(refusals >= 3 * changes, `${refusals} refusals`)
+  })
+}
