@@ -129,7 +129,7 @@ export class Program implements Owner {
       timer(0, () => run(...rest), false)
     const math = Object.create(Math, { random: { value: this.#dice.next } })
     const setTimer = set(false)
-    const modules = this.#modules(setTimer)
+    const modules = this.#modules(setTimer, immediate)
     const require = (name: string): unknown => modules(name.replace(/^node:/, ''))
     return [
       require,
@@ -188,7 +188,10 @@ export class Program implements Owner {
     }
   }
 
-  #modules(setTimer: (run: () => void, ms?: number) => unknown): (name: string) => unknown {
+  #modules(
+    setTimer: (run: () => void, ms?: number) => unknown,
+    immediate: (run: () => void) => unknown,
+  ): (name: string) => unknown {
     const { engine, disk, net, host, note, noteRoundabout } = this.#parts
     const random = (bytes: number): Buffer =>
       Buffer.from(Uint8Array.from({ length: bytes }, () => this.#dice.below(256)))
@@ -224,7 +227,10 @@ export class Program implements Owner {
       dgram: net.dgram(host, this),
       tty: { isatty: () => false },
       'dns/promises': { Resolver },
-      'timers/promises': { setTimeout: (ms: number) => new Promise<void>(done => void setTimer(done, ms)) },
+      'timers/promises': {
+        setTimeout: (ms: number) => new Promise<void>(done => void setTimer(done, ms)),
+        setImmediate: () => new Promise<void>(done => void immediate(done)),
+      },
       crypto: { ...realCrypto, randomBytes: random, randomUUID: () => random(16).toString('hex') },
       os: {
         ...realOs,
