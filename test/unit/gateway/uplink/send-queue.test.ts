@@ -127,6 +127,9 @@ test('beside a large backlog three of four items are live, in order in each lane
   assert.deepEqual([items.length, new Set(seqs(items)).size], [1530, 1530])
   for (const item of items) queue.settle(item)
   assert.deepEqual([queue.cursor, queue.backlog], [log.lastSeq, 0])
+  for (let k = 0; k < 5; k++) append()
+  assert.equal(queue.backlog, 5, 'what the live lane had behind it is no range any more')
+  assert.deepEqual(seqs(take(queue, want())), [1531, 1532, 1533, 1534, 1535])
 })
 
 test('queues over backlogs, alarms, oversized facts, rewinds and restarts hand out what send-queue.txt says', () => {

@@ -12,10 +12,13 @@ import type { Medium, PacketHandler } from '../../../../src/links/contracts'
 import { FlashLog } from '../../../../src/log'
 import type { Fact } from '../../../../src/pipeline/fact'
 import { Receiver } from '../../../../src/pipeline/receiver'
+import { buildNack } from '../../../../src/protocol/control'
 import { DeliveryReceiver } from '../../../../src/protocol/delivery'
+import { nackReason } from '../../../../src/protocol/nack'
 import { SecureClient } from '../../../../src/protocol/secure/client'
 import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
+import { COMMAND } from '../../../../src/wire/commands'
 import { until } from '../../../lib/gateway'
 import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { openLog } from '../../log/helpers'
@@ -199,6 +202,34 @@ for (const acknowledges of [false, true])
       assert.deepEqual(reasons, diffBase === 'last' ? [reason] : [])
     }
   })
+
+test('where no exchange repeats it, a record goes again when the upstream lacks its template', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
+  const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
+  const far = new FarEnd()
+  const frames: Uint8Array[] = []
+  let answer: PacketHandler
+  Object.assign(far, {
+    onPacket: (handler: PacketHandler) => {
+      answer = handler
+    },
+    send: async (bytes: Uint8Array): Promise<boolean> => {
+      const packet = bytes.slice()
+      const isProbe = packet[0] === COMMAND.PING
+      if (!isProbe) frames.push(packet)
+      const reply = isProbe
+        ? Uint8Array.of(COMMAND.PONG, packet[1]!, packet[2]!)
+        : frames.length === 1 && buildNack(0, nackReason('NEED_FULL', packet)!)
+      if (reply) setImmediate(() => answer(reply, { medium: 'UDP', address: 'server', reply: async () => true }))
+      return true
+    },
+  })
+  await connected(t, { dir, log, far, frames: 'auto', diffBase: 'sticky' })
+  log.appendFact(at(1), { medium: 'local' })
+  await until('the frame goes again', () => frames.length === 2)
+  const timeOf = (frame: Uint8Array): string => Buffer.from(frame.subarray(7, 13)).toString('hex')
+  assert.equal(timeOf(frames[1]!), timeOf(frames[0]!))
+})
 
 test('a record goes out as soon as it is appended; the cursor that is kept waits for the commit', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
