@@ -1,8 +1,8 @@
 // `os-node board`: the header with what uses each pin, the buses with what is missing, the LEDs. Reads the machine's files
 // below `root`; what cannot be read counts as not there. Changes nothing.
 
-import { accessSync, constants, existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { accessSync, constants, existsSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs'
+import { join } from 'node:path'
 import { orElse } from '../../src/lib/errors'
 import type { BoardReport, BusKind, BusReport } from '../../src/links/hardware'
 import type { DeviceTree } from './boards'
@@ -102,19 +102,11 @@ const isUp = (path: string): boolean => (Number(textOf(join(path, 'flags'))) & 1
 function portAt({ address }: BoardBus, root: string): string | null {
   if (address === undefined) return null
   const dir = join(root, '/sys/class/tty')
-  for (const tty of listOf(dir)) {
-    try {
-      if (basename(realpathSync(join(dir, tty, 'device'))) === address || isBelow(join(dir, tty), address))
-        return `/dev/${tty}`
-    } catch {
-      // a console without a device behind it
-    }
-  }
-  return null
+  // the link names each device between the bus and the port; kernels since 6.4 put the port's own (fe201000.serial:0.0) between chip and tty
+  const isAt = (tty: string): boolean => orElse('', () => readlinkSync(join(dir, tty))).split('/').includes(address)
+  const tty = listOf(dir).find(isAt)
+  return tty === undefined ? null : `/dev/${tty}`
 }
-
-/** Kernels since 6.4 put the port's own device (fe201000.serial:0.0) between chip and tty. */
-const isBelow = (tty: string, address: string): boolean => realpathSync(tty).split('/').includes(address)
 
 function howToEnable(
   { enable, modules = [], kind, device }: BoardBus,

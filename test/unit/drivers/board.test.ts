@@ -343,9 +343,8 @@ test('the report says of each bus what is to be done', () => {
     symlinkSync('ttyAMA1', join(dir, 'dev/serial0'))
     file('dev/ttyAMA1')
     // the port of uart3, which an old kernel calls ttyAMA1
-    mkdirSync(join(dir, 'sys/devices/platform/fe201600.serial'), { recursive: true })
-    mkdirSync(join(dir, 'sys/class/tty/ttyAMA1'), { recursive: true })
-    symlinkSync(join(dir, 'sys/devices/platform/fe201600.serial'), join(dir, 'sys/class/tty/ttyAMA1/device'))
+    mkdirSync(join(dir, 'sys/class/tty'), { recursive: true })
+    symlinkSync('../../devices/platform/fe201600.serial/tty/ttyAMA1', join(dir, 'sys/class/tty/ttyAMA1'))
     mkdirSync(join(dir, 'sys/class/leds/led0'), { recursive: true })
     const ask = (): ReturnType<typeof boardReport> =>
       boardReport({
