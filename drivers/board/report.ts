@@ -103,7 +103,10 @@ function portAt({ address }: BoardBus, root: string): string | null {
   if (address === undefined) return null
   const dir = join(root, '/sys/class/tty')
   // the link names each device between the bus and the port; kernels since 6.4 put the port's own (fe201000.serial:0.0) between chip and tty
-  const isAt = (tty: string): boolean => orElse('', () => readlinkSync(join(dir, tty))).split('/').includes(address)
+  const isAt = (tty: string): boolean =>
+    orElse('', () => readlinkSync(join(dir, tty)))
+      .split('/')
+      .includes(address)
   const tty = listOf(dir).find(isAt)
   return tty === undefined ? null : `/dev/${tty}`
 }

@@ -33,6 +33,8 @@ const RATE = 5000
 const WARM_UP = SECONDS / 3
 /** what the heap may grow by from one part to the other: its least in each, for in between it holds what waits for a commit */
 const MORE_MB = SECONDS < 180 ? 5 : SECONDS < 3600 ? 2 : 1
+/** the process tells its heap that often; the last word is of the time when nothing waits any more */
+const TOLD_EVERY_MS = 5000
 const FLAP_EVERY_S = 12
 const FLAP_S = 2
 /** newest records of the log that are looked at one by one; of more, counts */
@@ -147,6 +149,8 @@ test(`${SECONDS} s of ${RATE} packets/s with queries and cut links: nothing is l
   assert.equal(received.facts, senders.made + theirs.length)
   assert.deepEqual([received.malformed, received.too_large, received.late_dropped], [0, 0, 0])
   assert.equal(storage.packets + storage.left, received.facts)
+  await sleep(1.2 * TOLD_EVERY_MS)
+  steady.sample('gateway', gateway.pid!)
   await gateway.stop()
   const seen = new Map<string, number[]>()
   const newest = exportFacts(join(gateway.dataDir, 'log'), Math.max(1, log.last_seq - LOOKED_AT), realFiles)
