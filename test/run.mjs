@@ -110,7 +110,7 @@ const longOnes = named.filter(file => (long ? isLong(file) || runsInBoth(file) :
 // a quarter: of the long files of the rig the one of the day, for each takes minutes, many of them where kernels are slow
 const DAY = Math.floor(Date.now() / 86_400_000)
 const inTurns = long && process.env.OS_NODE_LONG === 'quarter' && !only
-const rigFiles = longOnes.filter(file => inTurns && groupOf(file) === 'rig' && isLongFile(file))
+const rigFiles = longOnes.filter(file => inTurns && groupOf(file) === 'rig' && (isLongFile(file) || runsInBoth(file)))
 const ofOtherDays = rigFiles.filter((_, k) => k !== DAY % rigFiles.length)
 const chosen = longOnes.filter(file => !ofOtherDays.includes(file))
 if (ofOtherDays.length > 0) console.log(`one long file of the rig today; of other days: ${ofOtherDays.join(' ')}`)
