@@ -1,9 +1,9 @@
 // The part of the bundle that Node itself reads; the program lies behind it in a comment. The build writes it in words of the
 // oldest Node.
 //
-// It compiles the program from the bytecode that an earlier start left beside the bundle (os-node.<tag>.cache: CRC-32 of
-// what tells the program from another, CRC-32 of the bytecode, whether a gateway's start is in it, zero, bytecode), which takes half the time of a start from its
-// text. V8 compiles a function when it first runs, so the cache of a command has few of those that a gateway's start needs: a gateway
+// It compiles the program from the bytecode that an earlier start left beside the bundle (os-node.<tag>.cache: a CRC-32 that identifies
+// the program, the CRC-32 of the bytecode, 1 if it covers a gateway's start, 0, the bytecode). That takes half the time of a start from
+// the text. V8 compiles a function when it first runs, so the cache of a command has few of those that a gateway's start needs: a gateway
 // says when it has started (event osNodeStarted of process), and the cache becomes that of its start. The tag is of this version of V8 and its flags.
 // Bytecode runs unchecked, so only a file is read that no other user can write.
 // Errors: without a cache, or with a stale, damaged or foreign one, the text is compiled. The command line then writes a new

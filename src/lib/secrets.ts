@@ -30,7 +30,7 @@ const WORDS =
   'production|staging|primary|secondary|confirm|confirmation|repeat|header|\\d+))*(?:_[a-z])?$'
 /** Each word may be cut anywhere: pass_word, PassWord. V8 takes a fifth of a second of a slow processor to compile it. */
 const NAME = new RegExp(WORDS.replace(/[a-z](?=[a-z])/g, '$&_?'))
-/** The same of letters alone, and not as strict: what names of no secret are asked, and NAME is not. */
+/** A looser pattern over the letters alone. A name that does not match is no secret, and NAME need not be compiled for it. */
 const LETTERS = new RegExp(
   WORDS.replace(/^.*?\.\*|\(\?<!.*?_\)|\|\\d\+/g, '')
     .replaceAll('(?:^|_)', '')

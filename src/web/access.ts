@@ -55,7 +55,7 @@ export class Access {
     if (looksLikeSession(text)) {
       const session = this.sessions.find(text)
       if (session) return session
-      // the page may sign in again by itself then, and only then
+      // after a restart the page signs in again without the reader; after any other 401 it must not
       throw unauthorized(this.sessions.isOfOtherStart(text) ? { restarted: true } : {})
     }
     if (await this.#isToken(text, remote)) return TOKEN_ADMIN
