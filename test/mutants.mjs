@@ -254,9 +254,10 @@ mkdirSync(copy, { recursive: true })
 const listed = spawnSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
 for (const name of listed.stdout.split('\n').filter(n => n && existsSync(join(root, n))))
   cpSync(join(root, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
-// hard links: the build names the packages of the bundle by their folders below the project
-for (const name of ['node_modules', '.cache'].map(name => join(root, name)).filter(existsSync))
-  spawnSync('cp', ['-al', name, copy], { stdio: ['ignore', 2, 2] })
+mkdirSync(join(copy, '.build'), { recursive: true })
+// hard links: the build names the packages of the bundle by their folders below the project; native parts are not compiled again
+for (const name of ['node_modules', '.cache', '.build/native'].filter(name => existsSync(join(root, name))))
+  spawnSync('cp', ['-al', join(root, name), dirname(join(copy, name))], { stdio: ['ignore', 2, 2] })
 for (const file of new Set(faults.map(f => f.file)))
   writeFileSync(
     join(copy, file),

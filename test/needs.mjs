@@ -26,6 +26,13 @@ const debian = (packages, ...things) => ({ packages: packages.split(' '), has: (
 const QUIC_OPENSSL = 3.5
 const nodes = new Map()
 
+/** Whether this user gets a network namespace with a cable of its own. */
+function makesNetworks() {
+  const asRoot = process.getuid() === 0 ? [] : ['-r']
+  const cable = 'mount -t tmpfs tmpfs /run && ip link add near type veth peer name far'
+  return spawnSync('unshare', [...asRoot, '--net', '--mount', 'sh', '-c', cable]).status === 0
+}
+
 /** `own`, a path of Node, where QUIC works with it; else the Node that packages carry, fetched once; null where that cannot be had. */
 export function quicNode(own) {
   if (nodes.has(own)) return nodes.get(own)
@@ -63,6 +70,12 @@ const NEEDS = {
   openssl: debian('openssl', 'openssl'),
   mosquitto: debian('mosquitto', 'mosquitto', 'mosquitto_passwd'),
   nftables: debian('nftables', 'nft'),
+  // root of a network of its own, with cables that lose packets
+  network: {
+    packages: ['iproute2', 'nftables', 'util-linux'],
+    has: () => ['ip', 'tc', 'nft', 'unshare'].every(isHere) && makesNetworks(),
+    never: 'needs root, or a kernel where any user makes namespaces',
+  },
   conntrack: debian('conntrack', 'conntrack'),
   compose: debian('docker-compose', 'docker-compose'),
   haproxy: debian('haproxy', '/usr/sbin/haproxy'),

@@ -1,5 +1,7 @@
-// Bad networks, made by the kernel (netem, tbf), for tests inside the rig: a network namespace is another machine, a veth
-// pair the cable to it. What a test asks of a cable happens to every packet of every protocol on it.
+// Bad networks, made by the kernel, for tests inside the rig and in a network of their own: a network namespace is another
+// machine, a veth pair the cable to it. What a test asks of a cable happens to every packet of every protocol on it. netem and
+// tbf do it; where a kernel has no netem, nftables loses packets where they arrive, and a delay is an error of `tc`.
+import { spawnSync } from 'node:child_process'
 import { tool } from './rig'
 
 export interface Weather {
@@ -65,6 +67,8 @@ export class Cable {
   /** address of the other one */
   readonly far: string
   readonly #device: string
+  /** whether packets are lost by netem, and not by nftables */
+  readonly #netem: boolean
 
   constructor(
     readonly namespace: Namespace,
@@ -79,13 +83,16 @@ export class Cable {
     namespace.run('ip', 'addr', 'add', `${this.far}/24`, 'dev', device)
     this.plug()
     namespace.run('ip', 'link', 'set', device, 'up')
+    this.#netem = spawnSync('tc', ['qdisc', 'add', 'dev', device, 'root', 'netem']).status === 0
+    this.#clear('down')
   }
 
   /** The weather from now on, in place of what was; in one direction only when it is named. */
   weather(weather: Weather, way?: Way): void {
     for (const one of way ? [way] : (['up', 'down'] as const)) {
-      const words = netemWords(weather)
-      const { rate } = weather
+      const { rate, loss, ...others } = weather
+      const words = netemWords(this.#netem ? weather : others)
+      if (!this.#netem) this.#lose(one, loss ?? 0)
       const tbf = rate ? ['tbf', 'rate', `${rate}bit`, 'burst', '3000', 'latency', '500ms'] : []
       this.#clear(one)
       if (words.length > 0) this.#qdisc(one, 'add', 'root', 'handle', '1:', 'netem', 'limit', '10000', ...words)
@@ -114,11 +121,30 @@ export class Cable {
 
   /** What went into the cable since the weather was last changed; needs weather. */
   carried(way: Way): Carried {
+    if (!this.#netem) {
+      const rules = this.#nft(way, 'list', 'table', 'netdev', this.#device)
+      const [all, lost] = [...rules.matchAll(/packets (\d+) bytes (\d+)/g)].map(found => found.slice(1).map(Number))
+      return { packets: all![0]!, bytes: all![1]!, dropped: lost![0]! }
+    }
     const text = this.#tc(way, 'qdisc', 'show', 'dev', this.#device, 'root')
     const numbers = /Sent (\d+) bytes (\d+) pkts? \(dropped (\d+)/.exec(text)
     if (!numbers) throw new Error(`no counters of ${this.#device}: ${text}`)
     const [bytes, sent, dropped] = numbers.slice(1).map(Number) as [number, number, number]
     return { bytes, packets: sent + dropped, dropped }
+  }
+
+  /** Packets that arrive are dropped by chance, at that end of the cable. */
+  #lose(way: Way, percent: number): void {
+    const table = `netdev ${this.#device}`
+    const hook = `filter hook ingress device "${this.#device}" priority 0`
+    const chance = percent < 100 ? `numgen random mod 100 < ${percent} ` : ''
+    const chain = `chain arriving { type ${hook}; counter; ${chance}counter drop; }`
+    this.#nft(way, `add table ${table}; delete table ${table}; table ${table} { ${percent > 0 ? chain : ''}; };`)
+  }
+
+  /** 'up' arrives at this machine. */
+  #nft(way: Way, ...words: [string, ...string[]]): string {
+    return way === 'up' ? tool('nft', ...words) : this.namespace.run('nft', ...words)
   }
 
   #clear(way: Way): void {

@@ -7,8 +7,8 @@ import { after, before, test } from 'node:test'
 import { sleep, until } from '../lib/gateway'
 import { Namespace } from '../lib/netem'
 import { inTheRig } from '../lib/rig'
+import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from '../lib/roads'
 import { assertSame } from '../lib/same'
-import { assertDelivered, Gateway, logged, Upstream, uplinkOver } from './roads'
 
 const RATE = 240
 

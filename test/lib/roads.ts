@@ -3,12 +3,12 @@
 import { join } from 'node:path'
 import { realFiles } from '../../src/lib/files'
 import { exportFacts } from '../../src/log'
-import { makeCerts } from '../lib/certs'
-import { askControl } from '../lib/control'
-import { databaseFacts, keyOf, type LoggedFact, Machine, until } from '../lib/gateway'
-import type { Cable } from '../lib/netem'
-import { assertSame } from '../lib/same'
-import { type Server, startMosquitto } from '../lib/servers'
+import { makeCerts } from './certs'
+import { askControl } from './control'
+import { databaseFacts, keyOf, type LoggedFact, Machine, until } from './gateway'
+import type { Cable } from './netem'
+import { assertSame } from './same'
+import { type Server, startMosquitto } from './servers'
 
 /** memory of the rig: nothing of it is made on this machine */
 const DIR = '/run/roads'
@@ -124,14 +124,15 @@ export const logged = (machine: Machine): LoggedFact[] =>
  */
 export async function assertDelivered(upstream: Upstream, gateway: Gateway): Promise<number> {
   const sent = logged(gateway)
-  const { log } = await gateway.status()
   const tell = async (error: Error): Promise<never> => {
-    const { uplinks, links, forwarding } = await gateway.status()
-    const { received, links: receivers } = await askControl(upstream.dataDir, 'status')
-    const state = JSON.stringify({ uplinks, links, forwarding, received, receivers }, null, 1)
+    const { uplinks, links, forwarding } = await gateway.status().catch(() => ({}))
+    const { received, links: receivers } = await askControl(upstream.dataDir, 'status').catch(() => ({}))
+    const { ended } = gateway
+    const state = JSON.stringify({ ended, uplinks, links, forwarding, received, receivers }, null, 1)
     const said = [gateway, upstream].map(machine => machine.output.slice(-3000)).join('\nupstream:\n')
     throw new Error(`${gateway.id}: ${error.message}\n${state}\n${said}`)
   }
+  const { log } = await gateway.status().catch(tell)
   await until(
     `${gateway.id} delivers ${log.last_seq} records`,
     async () => (await gateway.status()).forwarding.cursor >= log.last_seq,

@@ -1,0 +1,29 @@
+// Tests in network namespaces of their own on this machine: a file hands its tests to `inItsOwnNetwork`, which runs the same
+// file again where it is root of an empty network and of an empty /run. Its ports, addresses and namespaces are nobody
+// else's, and all of them end with the process.
+// Needs: network
+import { spawnSync } from 'node:child_process'
+
+const INSIDE = 'OS_NODE_OWN_NETWORK'
+const SETUP = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
+
+/** Runs the tests that `tests` registers in a network of their own. To be called once, at the top level of the file. */
+export function inItsOwnNetwork(tests: () => void): void {
+  if (process.env[INSIDE]) {
+    tests()
+    return
+  }
+  const self = [process.execPath, ...process.execArgv, process.argv[1]!]
+  const asRoot = process.getuid?.() === 0 ? [] : ['-r']
+  const { status, signal, error } = spawnSync(
+    'unshare',
+    [...asRoot, '--net', '--mount', '--kill-child', '--fork', 'sh', '-c', SETUP, '-', ...self],
+    {
+      stdio: ['ignore', 'inherit', 'inherit'],
+      env: { ...process.env, [INSIDE]: '1', PATH: `${process.env.PATH}:/usr/sbin:/sbin` },
+    },
+  )
+  if (error) throw error
+  process.exitCode = status ?? 1
+  if (signal) console.error(`own network: ${signal}`)
+}

@@ -1,0 +1,46 @@
+// Two uplinks over two cables (R12): the best one is cut in both ways a cable can be, the second carries, the first gets
+// its work back, and nothing is lost or doubled.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { until } from '../lib/gateway'
+import { Namespace } from '../lib/netem'
+import { inItsOwnNetwork } from '../lib/own-network'
+import { assertDelivered, Gateway, Upstream, uplinkOver } from '../lib/roads'
+
+inItsOwnNetwork(() => {
+  const field = new Namespace('field')
+  const first = field.cable()
+  const second = field.cable()
+  const upstream = new Upstream(['UDP', 'TCP'])
+  const failover = { after_s: 1, back_s: 3 }
+  // two addresses of one server: each uplink may use the session key of the other (X37)
+  const uplinks = [uplinkOver('UDP', first), uplinkOver('TCP', second)].map(one => ({ ...one, server: 'upstream' }))
+  const gateway = new Gateway('GW', first, uplinks, {
+    gateway: { failover },
+  })
+  const carrier = async (name: string): Promise<void> => {
+    await until(`${name} carries`, async () => (await gateway.status()).forwarding.uplink === name)
+  }
+  before(async () => {
+    await upstream.open()
+    await gateway.start([])
+  })
+  after(async () => {
+    await gateway.stop('SIGKILL')
+    await upstream.close()
+  })
+
+  for (const [how, cut, mend] of [
+    ['nobody answers any more', () => first.silence(), () => first.fair()],
+    ['the cable is pulled out', () => first.unplug(), () => first.plug()],
+  ] as const)
+    test(`the second uplink carries when ${how}, and gives back without loss`, async () => {
+      await carrier('udp')
+      cut()
+      await carrier('tcp')
+      const before = await assertDelivered(upstream, gateway)
+      mend()
+      await carrier('udp')
+      assert.ok((await assertDelivered(upstream, gateway)) > before)
+    })
+})

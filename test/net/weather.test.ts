@@ -1,0 +1,6 @@
+// Gateways upstream by every medium over one bad cable of this machine's kernel; rig/roads adds delay and overtaking.
+import { inItsOwnNetwork } from '../lib/own-network'
+import { roadTests } from '../lib/road-tests'
+import { allMedia } from '../lib/roads'
+
+inItsOwnNetwork(() => roadTests(allMedia))

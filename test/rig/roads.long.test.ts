@@ -1,0 +1,13 @@
+// The tests of net/weather in the rig, whose kernel delays packets and lets them overtake each other; a quarter: two media, those of the day.
+import { QUARTER } from '../lib/random'
+import { inTheRig } from '../lib/rig'
+import { roadTests } from '../lib/road-tests'
+import { allMedia, type Medium } from '../lib/roads'
+
+const PAIRS: readonly (readonly Medium[])[] = [
+  ['UDP', 'QUIC'],
+  ['TCP', 'MQTT'],
+]
+const media = QUARTER ? PAIRS[Math.floor(Date.now() / 86_400_000) % 2]! : allMedia
+
+inTheRig(() => roadTests(media, { delayMs: 50, jitterMs: 20 }), { memory: 1536, seconds: 1200 })
