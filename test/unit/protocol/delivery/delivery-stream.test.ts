@@ -90,6 +90,21 @@ test('without the probe the stream is one plain packet up to its end', () => {
   assert.deepEqual(got, [], 'nothing was sent')
 })
 
+test('a stream that ends twice gives its plain packet once, and counts what was cut off once', () => {
+  const { stream, got } = taking('listener')
+  stream.push(bytes('3f0102'))
+  stream.end()
+  stream.end()
+  assert.deepEqual(got, ['3f0102'])
+  const framed = taking('listener')
+  framed.stream.push(bytes(`${PING}0005aa`))
+  framed.stream.end()
+  const { cut } = framed.stream
+  assert.ok(cut > 0)
+  framed.stream.end()
+  assert.equal(framed.stream.cut, cut)
+})
+
 test('a bare PONG is told when the opener waits no longer, so that the link is best effort', () => {
   const seq = new SequenceCounter()
   const sender = new DeliverySender<number>({

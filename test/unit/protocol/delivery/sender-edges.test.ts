@@ -113,3 +113,17 @@ test('the round trip of a probe is measured, and its pause begins, when it has l
   sender.onAnswer(new DeliveryReceiver().probeReply(probe)!, 720)
   assert.deepEqual([sender.mode, sender.roundTripMs], ['acked', 220])
 })
+
+test('where the air is shared, the wait doubles with each sending that nothing answers', () => {
+  const { sender } = open({ backsOff: true, silentAfter: 9 })
+  sender.submit(Uint8Array.of(1), 1)
+  let sent = 0
+  for (const [wait, due] of [0, 2000, 4000, 8000].map(
+    (wait, k, all) => [wait, all.slice(0, k + 1).reduce((a, b) => a + b)] as const,
+  )) {
+    if (wait > 0) assert.equal(sender.poll(due - 1), null, `nothing before ${due} ms`)
+    assert.ok(sender.poll(due), `${due} ms`)
+    sent++
+  }
+  assert.equal(sent, 4)
+})

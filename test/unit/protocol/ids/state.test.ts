@@ -141,3 +141,30 @@ test('what is in no list is found when the range is used up, a bounded part of t
   for (let k = 0; k < 3; k++)
     assert.equal(range.next(state, 0), null, 'after damage an id in no list may have an owner')
 })
+
+test('a lease that is prolonged after it was seen to have ended ends at its new end', () => {
+  const state = new IdState()
+  for (const id of [1, 2]) put(state, id, record('', 10 * id))
+  assert.equal(state.firstEnded(30)?.id, 1)
+  state.apply({ free: 1 })
+  state.setLease(state.entries.get(2)!, 100)
+  assert.equal(state.firstEnded(99), undefined)
+  assert.equal(state.firstEnded(100)?.id, 2)
+})
+
+test('from a backup only active ids whose lease goes on keep their device, and no id known as free is handed out', () => {
+  const state = new IdState()
+  const lease = (id: number, end: number, more: Partial<IdRecord> = {}): void =>
+    put(state, id, { ...record('', end), state: 'active', ...more })
+  lease(1, 50)
+  lease(2, 51)
+  lease(3, 0)
+  lease(4, 51, { state: 'offline' })
+  lease(5, 51)
+  state.apply({ free: 5 })
+  const next = state.next_candidate
+  state.restored(50)
+  assert.deepEqual([...state.entries.keys()], [2, 3])
+  assert.deepEqual(state.released, [])
+  assert.ok(state.next_candidate > next, `${state.next_candidate}`)
+})
