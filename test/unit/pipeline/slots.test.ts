@@ -65,7 +65,10 @@ test('a body ends with its last slot: one byte less or more, or a mask cut short
   assert.equal(apply(Buffer.alloc(2)), true, 'an empty mask')
   assert.equal(apply(Buffer.alloc(1)), true)
   assert.equal(apply(Buffer.alloc(1), true), false, 'a mask cut short may be noise')
-  assert.equal(apply(Buffer.alloc(0), true), true)
+  // who has no key can send these: the first fits every key, the second one in 256
+  assert.equal(apply(Buffer.alloc(0), true), false, 'deciphered, a body without anything proves nothing')
+  assert.equal(apply(Buffer.alloc(2), true), false, 'nor does an empty mask')
+  for (const slot of [0, 1]) assert.equal(apply(body(5, [slot], ['']), true), false, 'nor does an empty text')
   for (const bad of ['a b', '-', '+1']) assert.equal(apply(body(5, [1], [bad])), false, bad)
 })
 
