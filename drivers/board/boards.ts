@@ -13,13 +13,26 @@ import type { Board } from './types'
 
 export const GENERIC = generic as unknown as Board
 
-const FILES: readonly { name: string; like?: string }[] = [rpiZero2W, rpi3, rpi4, cm4, rpi5]
+interface BoardFile extends Partial<Omit<Board, 'buses'>> {
+  readonly name: string
+  readonly like?: string
+  readonly buses?: readonly { readonly name: string }[]
+}
 
-/** With what a file leaves out taken from the board it is `like`; the last one is `generic`. */
-export const BOARDS: readonly Board[] = [
-  ...FILES.map(({ like, ...own }) => ({ ...FILES.find(({ name }) => name === like), ...own }) as unknown as Board),
-  GENERIC,
-]
+const FILES = [rpiZero2W, rpi3, rpi4, cm4, rpi5] as unknown as readonly BoardFile[]
+
+/** With what a file leaves out, and what a bus without a kind leaves out, taken from the board it is `like`. */
+function whole({ like, ...own }: BoardFile): BoardFile {
+  if (like === undefined) return own
+  const other = whole(FILES.find(({ name }) => name === like)!)
+  const buses = own.buses?.map(bus =>
+    'kind' in bus ? bus : { ...other.buses!.find(({ name }) => name === bus.name), ...bus },
+  )
+  return { ...other, ...own, ...(buses && { buses }) }
+}
+
+/** The last one is `generic`. */
+export const BOARDS = [...FILES.map(whole), GENERIC] as readonly Board[]
 
 export interface DeviceTree {
   /** '' without one */

@@ -4,7 +4,7 @@
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'
 import { isObject } from '../lib/objects'
-import { isSecret, masked } from '../lib/secrets'
+import { isSecret, MASK, masked } from '../lib/secrets'
 import { allowed, entriesOf, metadata, schemaAt, schemaBelow, takesAnyName } from './describe'
 import type { Document } from './document'
 import { pointAt } from './document'
@@ -65,6 +65,21 @@ function faultsOf(
     const line = document?.placeOf(missing ? path.slice(0, -1) : path)?.line
     return { key: joinKey(path), path, ...(line !== undefined && { line }), allowed: what, text }
   })
+}
+
+/** What is wrong with a plain value by the schema of its own key alone; a mask stands for what is stored. */
+export function faultOf(schema: AnySchema, path: readonly string[], value: unknown): OsError | undefined {
+  const known = typeof value === 'object' || value === MASK ? undefined : schemaAt(schema, path)
+  const result = known && v.safeParse(known as never, value)
+  if (!result || result.success) return undefined
+  const issues = result.issues as v.BaseIssue<unknown>[]
+  return invalid(
+    faultsOf(
+      schema as never,
+      issues.map(issue => ({ ...issue, path: path.map(key => ({ key })) as never })),
+      undefined,
+    ),
+  )
 }
 
 /** Lists where objects belong: to the library of schemas a list is an object too. */

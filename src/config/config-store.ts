@@ -7,9 +7,9 @@ import { asOsError, OsError } from '../lib/errors'
 import { type Files, realFiles } from '../lib/files'
 import { type Logger, silentLogger } from '../lib/logger'
 import { SerialQueue } from '../lib/serial-queue'
-import { convert } from './convert'
+import { changesOf, editOf, editsOf, inGroups } from './changes'
 import { defaultText } from './default-text'
-import { differences, needsRestart, rowOf, rows, type SchemaRow, schemaAt } from './describe'
+import { differences, rows, type SchemaRow } from './describe'
 import { parseDocument, parsing } from './document'
 import {
   type Edit,
@@ -40,7 +40,7 @@ import { mend } from './repair'
 import { type AnySchema, assemble, type Config } from './schema'
 import { type ConfigTexts, configTexts, mask } from './secrets'
 import { atOnce, inTurns, type Parts } from './slices'
-import type { Change, Changed, LoadOptions, Repair, WriteLimits } from './store-types'
+import type { Change, Changed, LoadOptions, Repair, Update, WriteLimits } from './store-types'
 
 /** whose a configuration is */
 const owners = new WeakMap<object, ConfigStore>()
@@ -177,17 +177,18 @@ export class ConfigStore {
 
   /** set() in parts, for approved() */
   *setting(key: string, value: unknown, type?: string, limits: WriteLimits = {}): Parts<Change> {
-    refuseLarge(value)
-    const typed = splitKey(key)
-    const path = meantPath(typed)
-    refuseForbidden(value, key)
-    const known = schemaAt(this.#walk, path)
-    const meant = convert(key, value, type, known && rowOf(key, known).type)
-    refuseForbidden(meant, key)
-    if (limits.prefixes) refuseOutside([{ path: typed, value: meant }, ...leaves(meant, typed)], limits.prefixes)
-    refuseUnknown(this.#walk, path)
-    const { before, after } = yield* this.#applying([{ path, value: meant }], limits)
-    return this.#change(path, before, after)
+    return (yield* this.#changing([editOf(this.#walk, { key, value, value_type: type }, limits)], limits))[0]!
+  }
+
+  /**
+   * Many keys, each as set() changes it, in few writes, for approved(): the change or why it is refused, for each in its order.
+   * Of a key that is there twice the last counts.
+   */
+  *settings(updates: readonly Update[], limits: WriteLimits = {}): Parts<(Change | OsError)[]> {
+    const meant = yield* editsOf(this.#walk, updates, limits)
+    const edits = meant.filter(item => !(item instanceof OsError)) as Edit[]
+    const done = (yield* inGroups(edits, group => this.#changing(group, limits))).values()
+    return meant.map(item => (item instanceof OsError ? item : done.next().value!))
   }
 
   /**
@@ -207,8 +208,7 @@ export class ConfigStore {
       refuseUnknown(this.#walk, path)
       throw new OsError('CONFIG_KEY', `${key} is not set`, { details: { key } })
     }
-    const { before, after } = yield* this.#applying([{ path, value: undefined }], limits)
-    return this.#change(path, before, after)
+    return (yield* this.#changing([{ path, value: undefined }], limits))[0]!
   }
 
   /**
@@ -232,12 +232,7 @@ export class ConfigStore {
     if (limits.prefixes) refuseOutside(typed, limits.prefixes)
     const edits = typed.map(({ path, value }) => ({ path: meantPath(path), value }))
     for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#walk, path)
-    const { before, after } = yield* this.#applying(edits, limits)
-    const changes: Change[] = []
-    for (const { path } of edits) {
-      changes.push(this.#change(path, before, after))
-      yield
-    }
+    const changes = yield* this.#changing(edits, limits)
     return changes.filter(change => !same(change.old, change.new))
   }
 
@@ -329,9 +324,9 @@ export class ConfigStore {
     } else if (this.#snapshot.document) this.lastGood?.keep(this.#snapshot.document.text)
   }
 
-  #change(path: string[], before: Config, after: Config): Change {
-    const shown = (tree: Config): unknown => mask(this.#walk, getAt(tree, path), path, tree) ?? null
-    return { key: joinKey(path), old: shown(before), new: shown(after), restart: needsRestart(this.#walk, path) }
+  *#changing(edits: readonly Edit[], limits: WriteLimits): Parts<Change[]> {
+    const { before, after } = yield* this.#applying(edits, limits)
+    return yield* changesOf(this.#walk, edits, before, after)
   }
 
   #tell(before: Config): Changed[] {

@@ -19,15 +19,18 @@ export function atOnce<T>(parts: Parts<T>): T {
   }
 }
 
-/** The parts with turns of the event loop between them. */
+/** The parts with turns of the event loop between them. What was waited for in vain is thrown where it was yielded. */
 export async function inTurns<T>(parts: Parts<T>): Promise<T> {
   let since = performance.now()
-  for (;;) {
-    const step = parts.next()
+  for (let step = parts.next(); ; ) {
     if (step.done) return step.value
-    if (step.value) await step.value()
-    else if (performance.now() - since < WORK_MS) continue
-    else await turn()
-    since = performance.now()
+    let failed: { error: unknown } | undefined
+    if (step.value || performance.now() - since >= WORK_MS) {
+      await (step.value ?? turn)().catch((error: unknown) => {
+        failed = { error }
+      })
+      since = performance.now()
+    }
+    step = failed ? parts.throw(failed.error) : parts.next()
   }
 }

@@ -50,3 +50,10 @@ export interface WriteLimits {
   /** by key: what counts where a list is null or left out, written out before an element of it is changed */
   readonly lists?: Readonly<Record<string, readonly unknown[]>>
 }
+
+/** One of many changes: set() of the key. */
+export interface Update {
+  readonly key: string
+  readonly value?: unknown
+  readonly value_type?: string | undefined
+}

@@ -227,7 +227,8 @@ export class SlotHistory {
     const size = Math.min(this.maskBytes, end - start)
     const maskEnd = start + size - 1
     // what has no text needs no key: an empty body fits each, a mask and empty texts one in some thousand
-    if (wary && (end - start <= this.maskBytes || body[start]! >>> (2 * this.count - 8 * (size - 1)) !== 0)) return false
+    if (wary && (end - start <= this.maskBytes || body[start]! >>> (2 * this.count - 8 * (size - 1)) !== 0))
+      return false
     const row = this.#work * this.count
     const slots = Math.min(2 * this.count, 8 * size)
     const touched = this.#touched

@@ -1,9 +1,10 @@
 // Everything the web face needs of the gateway, as one interface: the face knows no concrete room, and a test hands in
 // plain objects. Functions are called once per request and must be cheap; what throws costs its own part of the answer.
 import type { JobRunner } from '../commands/jobs'
-import type { Change, SchemaRow } from '../config'
+import type { Change, SchemaRow, Update } from '../config'
 import type { DisplayRegistry } from '../display'
 import type { GatewayApi, TransportApi } from '../gateway/api'
+import type { OsError } from '../lib/errors'
 import type { Logger, LogLine } from '../lib/logger'
 import type { TransportView } from '../links/transport-view'
 import type { httpPlugins } from '../services/http'
@@ -63,6 +64,8 @@ export interface WebConfig {
   writable(key: string): boolean
   /** Throws CONFIG_KEY, CONFIG_INVALID (also for links that could not be made), CONFIG_WRITE, USAGE (no such type), FORBIDDEN outside of the prefixes. */
   set(key: string, value: unknown, type?: string): Promise<Change>
+  /** many keys, each as set() does it: what became of each; throws only what no key is to blame for */
+  setAll(updates: readonly Update[]): Promise<readonly (Change | OsError)[]>
   /** nested sections, all or nothing; throws the same, FORBIDDEN with `details.keys` */
   update(nested: unknown): Promise<readonly Change[]>
   /** what is worth a warning, and no fault */

@@ -45,6 +45,8 @@ export const webConfig = (config: ConfigStore): WebConfig => ({
   advice: () => config.advice(),
   set: (key, value, type) =>
     config.approved(limits => config.setting(key, value, type, limits), { prefixes: prefixesOf(config), strict: true }),
+  setAll: updates =>
+    config.approved(limits => config.settings(updates, limits), { prefixes: prefixesOf(config), strict: true }),
   update: nested =>
     config.approved(limits => config.updating(nested, limits), { prefixes: prefixesOf(config), strict: true }),
 })

@@ -2,9 +2,8 @@
 // masked; a masked value that comes back changes nothing (X19). Sections are taken all or nothing (X20), options one by one.
 
 import * as v from 'valibot'
-import { asOsError, OsError } from '../../lib/errors'
+import { OsError } from '../../lib/errors'
 import { isObject } from '../../lib/objects'
-import { turn } from '../../lib/yield'
 import type { Body } from '../body'
 import { flag, text } from '../query'
 import { type Call, type Route, route } from '../route'
@@ -71,27 +70,22 @@ function keysIn(body: Body): string[] {
 const updatedKeys = ({ updates }: Body): string[] =>
   (updates as { key?: unknown }[]).flatMap(item => (typeof item?.key === 'string' ? [item.key] : []))
 
+const isUpdate = (item: unknown): item is v.InferOutput<typeof update> => v.is(update, item) && item.key !== ''
+
 /** Each on its own: what can be written is, the rest is reported. */
 async function options({ context, body }: Call<{ updates: unknown[] }>): Promise<object> {
   const changed: object[] = []
   const failed: object[] = []
+  const outcomes = (await context.config.setAll(body.updates.filter(isUpdate))).values()
   for (const item of body.updates) {
-    const parsed = v.safeParse(update, item)
-    if (!parsed.success || parsed.output.key === '') {
+    if (!isUpdate(item)) {
       failed.push({ item, error: 'an update is {key, value, value_type}', code: 'BAD_REQUEST' })
       continue
     }
-    const { key, value, value_type } = parsed.output
-    // each is a change of the file: others get their turn in between
-    await turn()
-    try {
-      const { new: now, restart } = await context.config.set(key, value, value_type)
-      changed.push({ key, new: now, restart })
-    } catch (thrown) {
-      const error = asOsError(thrown)
-      if (error.code === 'INTERNAL') throw error
-      failed.push({ key, error: error.message, code: error.code })
-    }
+    const { key } = item
+    const outcome = outcomes.next().value!
+    if (outcome instanceof OsError) failed.push({ key, error: outcome.message, code: outcome.code })
+    else changed.push({ key, new: outcome.new, restart: outcome.restart })
   }
   return { ok: failed.length === 0, changed, failed }
 }

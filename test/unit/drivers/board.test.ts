@@ -47,12 +47,15 @@ test('a file that is like another has its header, functions and buses, and its o
   ]) {
     const [own, other] = [boardNamed(name!), boardNamed(like!)]
     for (const part of ['header', 'functions', 'buses', 'gpio', 'boot_config'] as const)
-      assert.equal(own[part], other[part], `${name} ${part}`)
+      assert.deepEqual(own[part], other[part], `${name} ${part}`)
     for (const part of ['name', 'title', 'model', 'compatible'] as const)
       assert.notDeepEqual(own[part], other[part], `${name} ${part}`)
     assert.ok(!('like' in own))
   }
   assert.deepEqual(boardNamed('rpi-zero-2-w').leds, { ACT: ['ACT', 'led0'] })
+  const bus = (board: string, wanted: string) => boardNamed(board).buses.find(({ name }) => name === wanted)!
+  assert.deepEqual(bus('rpi-3', 'uart0'), { ...bus('rpi-4', 'uart0'), address: '3f201000.serial' })
+  assert.equal(bus('rpi-5', 'uart2').note, undefined, 'a bus with a kind takes nothing')
 })
 
 for (const board of KNOWN) {

@@ -95,6 +95,7 @@ export function fakeContext(change: Partial<WebContext> = {}): Fake {
       prefixes: () => ['engine_settings'],
       writable: key => key.startsWith('engine_settings.'),
       set: async (key, value) => ({ key, old: null, new: value, restart: false }),
+      setAll: async updates => updates.map(({ key, value }) => ({ key, old: null, new: value, restart: false })),
       update: async () => [],
     },
     transport: () => ({

@@ -1,0 +1,88 @@
+// What set() is asked for and what it changed, and many changes as few writes: a group that is refused is halved, so that one
+// bad change costs some more attempts and not one for each good change.
+//
+// What fails: a change that is wrong by itself alone is refused before anything is tried. What is wrong with the file or the
+// disk is the answer to every change of the group. After MOST_REFUSED refused attempts what is left is not tried: each attempt
+// costs as much as a change.
+import { asOsError, OsError } from '../lib/errors'
+import { faultOf } from './check'
+import { convert } from './convert'
+import { needsRestart, rowOf, schemaAt } from './describe'
+import { type Edit, refuseLarge, refuseOutside, refuseUnknown } from './edit'
+import { getAt, joinKey, leaves, refuseForbidden, splitKey } from './keys'
+import { meantPath } from './normalize'
+import type { AnySchema, Config } from './schema'
+import { mask } from './secrets'
+import type { Parts } from './slices'
+import type { Change, Update, WriteLimits } from './store-types'
+
+const MOST_REFUSED = 50
+
+/** For each item what apply() says of it, or why it is refused. Throws INTERNAL. */
+export function* inGroups<Item, Done>(
+  items: readonly Item[],
+  apply: (group: readonly Item[]) => Parts<Done[]>,
+): Parts<(Done | OsError)[]> {
+  let refused = 0
+  function* part(group: readonly Item[]): Parts<(Done | OsError)[]> {
+    let error: OsError
+    try {
+      if (refused < MOST_REFUSED) return yield* apply(group)
+      error = new OsError('CONFIG_INVALID', `not tried, since ${refused} changes before it were refused; send it again`)
+    } catch (thrown) {
+      error = asOsError(thrown)
+      if (error.code === 'INTERNAL') throw error
+      refused++
+      if (group.length > 1 && !/WRITE|SYNTAX/.test(error.code)) {
+        const half = group.length >> 1
+        return [...(yield* part(group.slice(0, half))), ...(yield* part(group.slice(half)))]
+      }
+    }
+    return group.map(() => error)
+  }
+  return items.length > 0 ? yield* part(items) : []
+}
+
+/** The edit that set() is asked for. Throws what is wrong with key, type or value by themselves. */
+export function editOf(schema: AnySchema, { key, value, value_type }: Update, { prefixes }: WriteLimits): Edit {
+  refuseLarge(value)
+  const typed = splitKey(key)
+  const path = meantPath(typed)
+  refuseForbidden(value, key)
+  const known = schemaAt(schema, path)
+  const meant = convert(key, value, value_type, known && rowOf(key, known).type)
+  refuseForbidden(meant, key)
+  if (prefixes) refuseOutside([{ path: typed, value: meant }, ...leaves(meant, typed)], prefixes)
+  refuseUnknown(schema, path)
+  return { path, value: meant }
+}
+
+/** The same of many: the edit, or what is wrong with it alone. */
+export function* editsOf(
+  schema: AnySchema,
+  updates: readonly Update[],
+  limits: WriteLimits,
+): Parts<(Edit | OsError)[]> {
+  const edits: (Edit | OsError)[] = []
+  for (const update of updates) {
+    try {
+      const edit = editOf(schema, update, limits)
+      edits.push(faultOf(schema, edit.path, edit.value) ?? edit)
+    } catch (thrown) {
+      edits.push(asOsError(thrown))
+    }
+    yield
+  }
+  return edits
+}
+
+/** What one write changed of each edit. */
+export function* changesOf(schema: AnySchema, edits: readonly Edit[], before: Config, after: Config): Parts<Change[]> {
+  const changes: Change[] = []
+  for (const { path } of edits) {
+    const shown = (tree: Config): unknown => mask(schema, getAt(tree, path), path, tree) ?? null
+    changes.push({ key: joinKey(path), old: shown(before), new: shown(after), restart: needsRestart(schema, path) })
+    yield
+  }
+  return changes
+}
