@@ -48,6 +48,8 @@ class World {
   readonly shapes: Reading[][] = []
   readonly keys = new Map<number, Uint8Array>()
   waiting: { frame: Buffer; slow: Buffer; said: unknown }[] = []
+  /** frames of a batch that came as their fact alone */
+  quick = 0
   t = T0
 
   constructor(dialect: 'ucum' | 'attribute', diffBase: 'last' | 'sticky', precision: number, native: boolean) {
@@ -95,6 +97,7 @@ class World {
     for (const [k, { said, frame }] of this.waiting.entries()) {
       const got = told[k] as object
       const want = said as Extract<Received, { kind: 'fact' }>
+      if (!('kind' in got)) this.quick++
       if ('kind' in got) assert.deepEqual(got, want, frame.toString('hex'))
       else {
         assert.deepEqual(got, { fact: want.fact, advanced: want.advanced, reshaped: want.reshaped })
@@ -206,6 +209,8 @@ test('random frames: one by one, in batches and the slow way, a receiver says th
       for (const aid of AIDS) assert.deepEqual(other.templates(aid), w.slow.templates(aid))
     }
   }
+  const quick = worlds.reduce((sum, w) => sum + w.quick, 0)
+  assert.ok(quick > FRAMES / 4, `${quick} of ${FRAMES} frames the quick way`)
   for (const name of ['fact 63', 'fact 127', 'fact 170', 'NEED_FULL 170', 'BAD_PACKET 63', 'LATE_DROPPED 170'])
     assert.ok((kinds.get(name) ?? 0) > 0, `${name} of ${JSON.stringify([...kinds])}`)
 })

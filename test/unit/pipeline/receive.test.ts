@@ -1,7 +1,7 @@
 // Header, checksums and cipher of a frame: what is known of one that cannot be opened, and why not (X26).
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { frameTime, openFrame } from '../../../src/pipeline/receive'
+import { frameTime, openFrame, plainFrame } from '../../../src/pipeline/receive'
 import { deriveSessionKey, xorPayload } from '../../../src/wire/cipher'
 import { crc8 } from '../../../src/wire/crc'
 import { peerFrame } from '../../lib/peer'
@@ -120,4 +120,23 @@ test('the time of a frame: zero is stamped, below 1e11 it is seconds', () => {
     [0, 1, 1e11 - 1, 1e11, T0].map(ts => frameTime(ts, 77)),
     [77, 1000, (1e11 - 1) * 1000, 1e11, T0],
   )
+})
+
+test('a plain data frame is one that is whole, of one route, not encrypted, with both sums right', () => {
+  const is = (bytes: Uint8Array): boolean => plainFrame(bytes, 0, bytes.length)
+  for (const cmd of [0x3f, 0xaa, 0x7f]) {
+    assert.equal(is(plain(cmd)), true, cmd.toString(16))
+    const inside = Buffer.concat([Buffer.alloc(3, 0x3f), plain(cmd), Buffer.alloc(2)])
+    assert.equal(plainFrame(inside, 3, inside.length - 2), true, 'anywhere in a batch')
+    for (let at = 0; at < plain(cmd).length; at++) {
+      const bent = plain(cmd)
+      bent[at]! ^= 1
+      assert.equal(is(bent), false, `${cmd.toString(16)}, byte ${at}`)
+    }
+    assert.equal(is(plain(cmd).subarray(0, -1)), false)
+  }
+  assert.equal(is(peerFrame(0x7f, [42], 1, T0, Buffer.alloc(0))), true, 'the shortest')
+  assert.equal(is(peerFrame(0x3f, [41, 42], 1, T0, TEXT)), false, 'two routes')
+  assert.equal(is(secure(0x40)), false, 'encrypted')
+  assert.equal(is(plain(0x09)), false, 'no data')
 })
