@@ -320,8 +320,11 @@ export const keyOf = (fact: { id: string; t_raw: number }): string => `${fact.id
 export async function databaseFacts(webPort: number, token: string, query = ''): Promise<LoggedFact[]> {
   const facts = new Map<string, LoggedFact>()
   for (let offset = 0; ; offset += 500) {
-    const response = await fetch(`http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}${query}`, {
-      headers: { 'X-Admin-Token': token },
+    const url = `http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}${query}`
+    // 503: the view is starting, as it may for long where the machine is busy
+    const response = await until('the database answers', async () => {
+      const answer = await fetch(url, { headers: { 'X-Admin-Token': token } })
+      return answer.status === 503 ? null : answer
     })
     if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
     const body = (await response.json()) as { packets: { packet_uuid: string; payload_json: LoggedFact }[] }
