@@ -262,8 +262,9 @@ export class Plugins {
       this.#failed.delete(name)
     } catch (thrown) {
       const error = asOsError(thrown)
-      if (this.manager.get(name) === null && error.code !== 'NOT_FOUND' && error.code !== 'FORBIDDEN')
-        this.#note(name, error)
+      // what no plugin is, or what the list shows already, is no failure of one; what its code requires is
+      const shown = error.code === 'NOT_FOUND' || (error.code === 'FORBIDDEN' && !error.message.includes(' requires '))
+      if (this.manager.get(name) === null && !shown) this.#note(name, error)
       throw error
     }
   }

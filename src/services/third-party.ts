@@ -69,6 +69,7 @@ function described(dir: string, entry: string): FoundPlugin {
   try {
     const root = realpathSync(join(dir, entry))
     const path = statSync(root).isDirectory() ? entryOf(root) : root
+    if (!statSync(path).isFile()) return { name, root, path, refused: 'is no regular file' }
     return { name, root, path, ...whyNot(name, join(dir, entry), path) }
   } catch (error) {
     return { name, root: '', path: '', refused: `cannot be read: ${errno(error) ?? asOsError(error).message}` }

@@ -107,17 +107,12 @@ const cell = (value: unknown): string => (value === undefined ? '' : JSON.string
 /** `key = value` lines of everything below; what holds nothing is a value. */
 function lines(value: unknown, path = ''): string[] {
   const inside = typeof value === 'object' && value !== null ? Object.entries(value) : []
-  if (inside.length === 0) return [`${path} = ${cell(value)}`]
+  if (inside.length === 0) return [path === '' ? cell(value) : `${path} = ${cell(value)}`]
   return inside.flatMap(([name, item]) => lines(item, path === '' ? name : `${path}.${name}`))
 }
 
 /** One value: a text as it is, a part of the configuration as lines. */
-const valueText = (value: unknown): string =>
-  typeof value === 'string'
-    ? value
-    : typeof value === 'object' && value !== null
-      ? lines(value).join('\n')
-      : cell(value)
+const valueText = (value: unknown): string => (typeof value === 'string' ? value : lines(value).join('\n'))
 
 export const configShow: Verb<{ keys?: readonly SchemaRow[]; [key: string]: unknown }> = {
   name: 'config-show',

@@ -151,6 +151,7 @@ test('without --json every command prints text, and a result that is an error is
   for (const [line, said] of [
     ['config-get device_id', /^\n$/],
     ['config-get engine_settings.precision', /^4\n$/],
+    ['config-get gateway.uplinks', /^\[\]\n$/],
     ['config-get engine_settings.network_retry', /^enabled = /],
     ['config-show engine_settings', /^engine_settings\.precision = 4$/m],
     ['config-set engine_settings.precision 6', /^engine_settings\.precision: 4 → 6\n$/],

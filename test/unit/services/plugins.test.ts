@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -237,14 +238,25 @@ test('a file that a computed require() leads to is held to the same rule when it
   const plugin = (name: string, file: string): string =>
     `const file = ['${join(dir, 'outside')}', '${file}'].join('/')
      module.exports = { name: '${name}', create: () => ({ status: () => ({ value: require(file) }) }) }`
+  mkdirSync(join(dir, 'data/plugins'), { recursive: true })
+  execFileSync('mkfifo', [join(dir, 'data/plugins/pipe.cjs')])
   const { plugins } = make(t, {
     dir,
     config: { plugins: { enabled: true } },
-    foreign: { 'bad.js': plugin('bad', 'open.js'), 'good.js': plugin('good', 'closed.js') },
+    foreign: {
+      'bad.js': plugin('bad', 'open.js'),
+      'good.js': plugin('good', 'closed.js'),
+      'early.js': `const dir = '${join(dir, 'outside')}'; require(dir + '/open.js')`,
+    },
   })
   await plugins.startConfigured()
   assert.deepEqual(await plugins.manager.status('good'), { value: 7 })
   await assert.rejects(() => plugins.manager.status('bad'), /open\.js may be written by everybody/)
+  assert.match(
+    row(plugins, 'early').error ?? '',
+    /early\.js requires .*open\.js may be written by everybody: chmod o-w/,
+  )
+  assert.deepEqual([row(plugins, 'early').failures, row(plugins, 'pipe').error], [1, 'is no regular file'])
 })
 
 test('an error nobody caught is told to the plugin it comes from, which is stopped', async t => {
