@@ -14,7 +14,7 @@ import type Bindings from '@stoprocent/noble/lib/hci-socket/bindings.js'
 import type { Hci } from '@stoprocent/noble/lib/hci-socket/bindings.js'
 import type Noble from '@stoprocent/noble/lib/noble.js'
 import { within } from '../../src/lib/deadline'
-import { asOsError, OsError } from '../../src/lib/errors'
+import { asOsError, closedWhileOpening, OsError } from '../../src/lib/errors'
 import { type Files, realFiles } from '../../src/lib/files'
 import type { Logger } from '../../src/lib/logger'
 import { systemTimers, type Timers } from '../../src/lib/timers'
@@ -88,7 +88,7 @@ export class NobleRadio implements Radio {
     const library = await load()
     const deviceId = Number(adapter.slice(3))
     const opened = hasRights(files) ? undefined : await openChannel(deviceId, timers)
-    if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
+    if (this.#events !== events) throw closedWhileOpening()
     const hciDriver = class extends HciSocket {
       constructor() {
         super(undefined, opened)

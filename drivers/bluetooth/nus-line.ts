@@ -5,7 +5,7 @@
 // What fails: the peer is not heard (LINK_DOWN; while down the air is watched, and it is tried at once when it comes), it does
 // not answer or has no such service, it disconnects (lost), a write it never confirms (the connection is ended).
 import { within } from '../../src/lib/deadline'
-import { OsError } from '../../src/lib/errors'
+import { closedWhileOpening, OsError } from '../../src/lib/errors'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import type { Timers } from '../../src/lib/timers'
 import type { Line, OpenableEvents } from '../../src/links/contracts'
@@ -102,7 +102,7 @@ export class NusLine implements Line {
   async close(): Promise<void> {
     const user = this.#user
     this.#user = undefined
-    this.#giveUp(new OsError('LINK_DOWN', 'closed while opening'))
+    this.#giveUp(closedWhileOpening())
     const connection = this.#connection
     this.#connection = undefined
     connection?.disconnect()
@@ -195,7 +195,7 @@ export class NusLine implements Line {
     })
     if (this.#user !== user) {
       connection.disconnect()
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     this.#connection = connection
     this.#peer = address

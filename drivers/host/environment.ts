@@ -1,5 +1,5 @@
 // Everything the sources of this machine touch, in one place, so that tests lay out a tree of their own and never wait.
-import { readFileSync } from 'node:fs'
+import { openSync, readFileSync, readSync } from 'node:fs'
 import { OsError, outOfFiles } from '../../src/lib/errors'
 import type { DriverContext } from '../../src/links/contracts'
 import { type SlowFiles, type Space, slowFiles } from './slow'
@@ -25,13 +25,26 @@ export const hostEnvironment = (
   space: path => slowFiles.space(path),
 })
 
+/** files of /proc stay open: the kernel makes the text anew for each read from its start */
+const kept = new Map<string, number>()
+const room = Buffer.alloc(65_536)
+
+function keptText(path: string): string {
+  const fd = kept.get(path) ?? openSync(path, 'r')
+  kept.set(path, fd)
+  let size = 0
+  // a file of many records comes page by page
+  for (let got = -1; got !== 0; size += got) got = readSync(fd, room, size, room.length - size, size)
+  return room.toString('latin1', 0, size)
+}
+
 /**
  * A short file of /proc. Read at once: the kernel makes it in microseconds and never waits for hardware. Throws NOT_FOUND
  * with the reason when this machine has none.
  */
 export function procText({ proc }: HostEnvironment, file: string): string {
   try {
-    return readFileSync(`${proc}/${file}`, 'latin1')
+    return proc === '/proc' ? keptText(`${proc}/${file}`) : readFileSync(`${proc}/${file}`, 'latin1')
   } catch (cause) {
     const out = outOfFiles(cause)
     if (out) throw out

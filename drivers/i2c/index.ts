@@ -12,6 +12,7 @@ import {
   finite,
   fixedChannels,
   interval,
+  POLL_MS,
   sensorId,
   strict,
 } from '../kit/common-options'
@@ -47,7 +48,7 @@ const bus = v.optional(
 const common = (standard: number, intervalMs: number) => ({
   bus,
   address: address(standard),
-  interval_ms: interval(intervalMs),
+  interval_ms: interval(intervalMs, POLL_MS),
 })
 
 const fixed = (standard: number, specs: readonly ChannelSpec[], intervalMs = 10_000) => ({

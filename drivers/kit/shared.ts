@@ -5,7 +5,7 @@
 // What fails: the hardware is lost → each of them is notified, and the next that opens opens it anew; one that asks for other
 // settings than those it is open with is refused (LINK_DOWN, tried again: a reload changes them one by one).
 import { isDeepStrictEqual } from 'node:util'
-import { OsError } from '../../src/lib/errors'
+import { closedWhileOpening, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import type {
   Airtime,
@@ -99,7 +99,7 @@ class Hardware {
       if (run === this.#run) this.#end()
       throw error
     }
-    if (run !== this.#run) throw new OsError('LINK_DOWN', 'closed while opening')
+    if (run !== this.#run) throw closedWhileOpening()
   }
 
   #end(): void {
@@ -193,7 +193,7 @@ class SharedMedium implements Medium {
     }
     if (this.events === events) return
     if (!this.events) await this.#hardware.leave(this)
-    throw new OsError('LINK_DOWN', 'closed while opening')
+    throw closedWhileOpening()
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,16 @@
 // What Config.json may say of sources that read lines from a serial port. Loads nothing but the schemas.
 import * as v from 'valibot'
-import { channelEntries, finite, fixedChannels, interval, maxAge, sensorId, strict, whole } from '../kit/common-options'
+import {
+  channelEntries,
+  finite,
+  fixedChannels,
+  interval,
+  maxAge,
+  POLL_MS,
+  sensorId,
+  strict,
+  whole,
+} from '../kit/common-options'
 import { serialEntries } from '../serial'
 import { CHECKSUMS } from './checksum'
 import { GNSS_CHANNELS, NMEA_NAMES } from './nmea'
@@ -75,7 +85,7 @@ export const lineOptions = v.pipe(
     poll: v.optional(escaped),
     /** how long the answer to it may take */
     timeout_ms: v.optional(whole(20, 9000), 1000),
-    interval_ms: interval(1000),
+    interval_ms: interval(1000, POLL_MS),
     /** left out: 10 s, or the time of the answer with poll */
     max_age_ms: v.optional(whole(100, 86_400_000)),
     /** by the name of the group */

@@ -8,7 +8,7 @@
 // bus does not answer, the link is lost with the reason and the supervisor opens it again.
 
 import type { Clock } from '../../src/lib/clock'
-import { asOsError, OsError } from '../../src/lib/errors'
+import { asOsError, closedWhileOpening, OsError } from '../../src/lib/errors'
 import type { Logger } from '../../src/lib/logger'
 import { sleep, type Timers } from '../../src/lib/timers'
 import type { OpenableEvents } from '../../src/links/contracts'
@@ -113,7 +113,7 @@ export class Radio {
       if (options.reset_pin !== undefined) this.#reset = await hardware.openOutput(options.reset_pin, 1)
       if (options.dio0_pin !== undefined)
         this.#inputs.push(await hardware.openInput(options.dio0_pin, () => this.#rose(), lost))
-      if (!this.#opened) throw new OsError('LINK_DOWN', 'closed while opening')
+      if (!this.#opened) throw closedWhileOpening()
       this.#edges = options.dio0_pin !== undefined
       this.#chip = new LoraChip(spi, this.#parts.modem)
       await this.#start()
@@ -313,7 +313,7 @@ export class Radio {
     }
     await this.#chip?.setUp(this.#delay)
     await this.#chip?.receive()
-    if (!this.#chip) throw new OsError('LINK_DOWN', 'closed while opening')
+    if (!this.#chip) throw closedWhileOpening()
     this.#edge = false
     this.#still = 0
     this.#pollAt = 0

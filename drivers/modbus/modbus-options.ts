@@ -1,6 +1,6 @@
 // Options of the source types modbus_rtu and modbus_tcp.
 import * as v from 'valibot'
-import { channelEntries, interval, sensorId, strict, whole } from '../kit/common-options'
+import { channelEntries, interval, POLL_MS, sensorId, strict, whole } from '../kit/common-options'
 import { serialEntries } from '../serial/serial-options'
 import { TYPES, WORD_ORDERS } from './values'
 
@@ -21,7 +21,7 @@ const register = v.pipe(
 )
 
 const shared = {
-  interval_ms: interval(5000),
+  interval_ms: interval(5000, POLL_MS),
   /** how long a slave may take to answer */
   timeout_ms: v.optional(whole(10, 60_000)),
   /** how often a damaged answer is requested again */

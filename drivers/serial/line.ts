@@ -6,7 +6,7 @@
 // second: what is plugged in again is open within half a second, under whatever name the kernel gives it.
 
 import { isDeepStrictEqual } from 'node:util'
-import { asOsError, OsError } from '../../src/lib/errors'
+import { asOsError, closedWhileOpening, OsError } from '../../src/lib/errors'
 import { SerialQueue } from '../../src/lib/serial-queue'
 import { systemTimers, type Timers } from '../../src/lib/timers'
 import type { DriverContext, Line, OpenableEvents } from '../../src/links/contracts'
@@ -122,7 +122,7 @@ export class SerialLine implements Line {
     this.#tried = null
     const path = await this.#resolve()
     const usb = await this.#names.usbOf(path)
-    if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
+    if (this.#events !== events) throw closedWhileOpening()
     this.#tried = nodeIdentity(path)
     const shared = this.#join(path)
     this.#shared = shared
@@ -135,7 +135,7 @@ export class SerialLine implements Line {
     }
     if (this.#events !== events) {
       await this.#leave(shared)
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     this.#openedAt = this.#context.clock.mono()
     this.#freshUntil = 0

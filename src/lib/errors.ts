@@ -192,6 +192,9 @@ export class OsError extends Error {
   }
 }
 
+/** A link was closed before it was open. */
+export const closedWhileOpening = (): OsError => new OsError('LINK_DOWN', 'closed while opening')
+
 /** An error of a command as JSON; its hint names the command. */
 export const errorJson = (error: OsError, command: string): Record<string, unknown> & { hint: string } => ({
   ok: false,

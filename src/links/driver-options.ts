@@ -108,3 +108,11 @@ function wordsOf({ type, message, input, expected, requirement }: BaseIssue<unkn
   const meant = typeof input === 'string' ? nearest(input, names) : undefined
   return `must be ${names.length > 1 ? 'one of ' : ''}${names.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`
 }
+
+/** The host of a peer. Throws CONFIG_INVALID where it or the port is missing. */
+export function peerHost(name: string, { host, port }: { host?: string | undefined; port: number }): string {
+  if (host && port !== 0) return host
+  throw new OsError('CONFIG_INVALID', `options of ${name}: host and port of the peer are needed`, {
+    details: { link: name, keys: [port === 0 ? 'port' : 'host'] },
+  })
+}

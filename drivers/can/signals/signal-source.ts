@@ -3,7 +3,7 @@
 //
 // What fails: no file or one that describes nothing chosen (CONFIG_INVALID, NOT_FOUND with the reason), the interface (see
 // feed.ts), a signal that is not heard for `max_age_ms` (ERROR).
-import { asOsError, errno, OsError } from '../../../src/lib/errors'
+import { asOsError, closedWhileOpening, errno, OsError } from '../../../src/lib/errors'
 import { type Files, realFiles } from '../../../src/lib/files'
 import { systemTimers, type Timers } from '../../../src/lib/timers'
 import type {
@@ -84,7 +84,7 @@ export class CanSource implements Source {
     const { interface: name, max_age_ms, check_range, fd, source_address, receive_buffer_bytes } = this.#options
     const run = ++this.#run
     const chosen = await this.#plan()
-    if (run !== this.#run) throw new OsError('LINK_DOWN', 'closed while opening')
+    if (run !== this.#run) throw closedWhileOpening()
     for (const warning of chosen.warnings) logger.warn(warning)
     this.#feed = new CanFeed({
       interface: name,

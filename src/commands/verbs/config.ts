@@ -7,11 +7,13 @@ import { isSecretName } from '../../lib/secrets'
 import type { CommandContext } from '../context'
 import type { Paint, Verb } from '../verb'
 
+const KEY = { type: 'string', value: 'KEY', required: true, help: 'dotted key' } as const
+
 export const configGet: Verb = {
   name: 'config-get',
   summary: 'print one value of the configuration',
   examples: ['os-node config-get gateway.sources', 'os-node config-get --key engine_settings.precision --json'],
-  options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
+  options: { key: KEY },
   operands: ['key'],
   where: 'either',
   async run({ config }, options) {
@@ -39,7 +41,7 @@ export const configUnset: Verb = {
   summary: 'remove one value from the configuration; its default applies',
   description: 'Also removes an element of a list, or a key that os-node does not know.',
   examples: ['os-node config-unset engine_settings.precision', 'os-node config-unset --key gateway.sources[2]'],
-  options: { key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' } },
+  options: { key: KEY },
   operands: ['key'],
   where: 'either',
   changes: true,
@@ -62,7 +64,7 @@ export const configSet: Verb = {
     'os-node config-set --key gateway.uplinks.0.password --value-stdin',
   ],
   options: {
-    key: { type: 'string', value: 'KEY', required: true, help: 'dotted key' },
+    key: KEY,
     value: { type: 'string', value: 'VALUE', help: 'the new value' },
     'value-stdin': { type: 'boolean', help: 'prompt for the value, or read it from stdin' },
     type: { type: 'string', value: 'TYPE', help: `type of the value: ${TYPE_NAMES.join(', ')}` },

@@ -1,6 +1,5 @@
 // gpio: every GPIO line of this machine and who has it. gpio set: an output of the running gateway; only the holder of a line
 // can keep its level, so there is no way without a gateway.
-import { OsError } from '../../lib/errors'
 import type { LineReport, OutputItem } from '../../links/hardware'
 import type { Paint, Verb } from '../verb'
 import { columns } from './status'
@@ -75,8 +74,7 @@ export const gpioSet: Verb<OutputItem> = {
   operands: ['name', 'value'],
   where: 'gateway',
   async run({ gateway }, { name, value }) {
-    if (!gateway) throw new OsError('NO_GATEWAY', 'no gateway is running')
-    return { value: { ...(await gateway.outputs.set(String(name), value === 1 ? 1 : 0)) } }
+    return { value: { ...(await gateway!.outputs.set(String(name), value === 1 ? 1 : 0)) } }
   },
   text: ({ source, name, value }) => `${source}.${name} is ${value}`,
 }

@@ -1,5 +1,4 @@
 // session forget: the operator's way in for a device that moved and lost its keys, and need not wait (X37).
-import { OsError } from '../../lib/errors'
 import type { Verb } from '../verb'
 
 export const sessionForget: Verb = {
@@ -13,8 +12,7 @@ export const sessionForget: Verb = {
   operands: ['aid'],
   where: 'gateway',
   async run({ gateway }, { aid }) {
-    if (!gateway) throw new OsError('NO_GATEWAY', 'no gateway is running')
-    return { value: { assigned_id: Number(aid), forgotten: gateway.forgetSession(Number(aid)) } }
+    return { value: { assigned_id: Number(aid), forgotten: gateway!.forgetSession(Number(aid)) } }
   },
   text: ({ assigned_id, forgotten }) =>
     forgotten ? `the session of id ${assigned_id} is forgotten` : `id ${assigned_id} has no session`,

@@ -27,8 +27,8 @@ const source = v.looseObject({
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `driver: ${SOURCE_TYPES}` })),
   match: anything('which sensors of the driver; the driver says what it understands'),
   interval_ms: maybeInt(
-    'ms between two readings; can and gpio: from 10, w1: from 1000, the others: from 100; left out: what suits the type',
-    { min: 10, max: 86_400_000 },
+    'ms between two readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: what suits the type',
+    { min: 2, max: 86_400_000 },
   ),
   deadband: v.optional(
     v.nullable(

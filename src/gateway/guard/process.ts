@@ -46,7 +46,7 @@ const RESCUE_MS = 2000
 /** heaps of the C library: the default is eight for each processor, which costs 70 MB once compilers and SQLite ran */
 const MALLOC_ARENAS = 2
 const MALLOC_KEPT_BYTES = 128 * 1024
-const TRIM_MS = 5_000
+const TRIM_MS = 15_000
 /** how long a start may take */
 const START_MS = 120_000
 

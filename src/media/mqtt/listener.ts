@@ -5,7 +5,7 @@
 // What fails: no broker, a refusal, a connection that ends (open throws, or `lost`); a packet that could not be kept (the
 // connection is broken off, since only then the broker sends it again); a topic that fits no template (counted, dropped).
 
-import { asOsError, OsError } from '../../lib/errors'
+import { asOsError, closedWhileOpening } from '../../lib/errors'
 import type { Logger } from '../../lib/logger'
 import { LruMap } from '../../lib/lru-map'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
@@ -73,7 +73,7 @@ export class MqttListener implements Medium {
     })
     if (this.#events !== events) {
       await connection.close()
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     this.#connection = connection
     await connection.subscribe(shared === undefined ? filter : `$share/${shared}/${filter}`, qos)

@@ -5,7 +5,7 @@
 //
 // What fails: no broker, a refusal, a connection that ends (open throws, or `lost`), a broker that refuses a packet or the
 // answers (`degraded` with its reason), too many packets at once or one too large (false, counted).
-import { OsError } from '../../lib/errors'
+import { closedWhileOpening, OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { type BrokerParts, brokerAddress, connectSession, partyOf } from './broker'
@@ -100,7 +100,7 @@ export class MqttSender implements Medium {
     })
     if (this.#opening !== opening) {
       await connection.close()
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     this.#connection = connection
     this.#events = events

@@ -1,8 +1,7 @@
 // The QUIC medium (specification, "Transporter media"): its declaration. Encrypted datagrams to one peer, or of many; the
 // delivery exchange runs over it as over UDP. See quic-sender and quic-listener for what fails.
-import { OsError } from '../../lib/errors'
 import type { Medium, MediumDriver } from '../../links/contracts'
-import { checkOptions } from '../../links/driver-options'
+import { checkOptions, peerHost } from '../../links/driver-options'
 import { QuicListener } from './listener'
 import { type QuicContext, type QuicOptions, quicOptions } from './quic-options'
 import { QuicSender } from './sender'
@@ -16,11 +15,7 @@ export { ALPN } from './settings'
 export function createQuic(name: string, options: unknown, context: QuicContext): QuicSender | QuicListener {
   const checked = checkOptions(quicOptions, options, name)
   if (checked.mode === 'listen') return new QuicListener(name, checked, context)
-  if (!checked.host || checked.port === 0)
-    throw new OsError('CONFIG_INVALID', `options of ${name}: host and port of the peer are needed`, {
-      details: { link: name, keys: [checked.host ? 'port' : 'host'] },
-    })
-  return new QuicSender(name, { ...checked, host: checked.host }, context)
+  return new QuicSender(name, { ...checked, host: peerHost(name, checked) }, context)
 }
 
 export const quicDriver: MediumDriver<QuicOptions> = {

@@ -7,7 +7,7 @@
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { RemoteInfo, Socket } from 'node:dgram'
-import { OsError } from '../../lib/errors'
+import { closedWhileOpening } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
@@ -109,7 +109,7 @@ export class QuicListener implements Medium {
     }
     if (this.#events !== events) {
       socket.close()
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     const secret = createHash('sha256').update('os-node quic').update(material.key!).digest()
     const running: Running = {

@@ -6,7 +6,7 @@
 import { randomBytes, X509Certificate } from 'node:crypto'
 import type { Socket } from 'node:dgram'
 import { rootCertificates } from 'node:tls'
-import { asOsError, OsError } from '../../lib/errors'
+import { asOsError, closedWhileOpening, OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort, literalAddress } from '../../links/resolve'
@@ -189,7 +189,7 @@ export class QuicSender implements Medium {
   }
 
   #stillWanted(events: OpenableEvents): void {
-    if (this.#events !== events) throw new OsError('LINK_DOWN', 'closed while opening')
+    if (this.#events !== events) throw closedWhileOpening()
   }
 
   #received(packet: Uint8Array): void {

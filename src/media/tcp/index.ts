@@ -1,8 +1,7 @@
 // The TCP medium (specification, "Transporter media"; X29): between os-node peers one connection with
 // packets framed by their length, in both directions; towards the reference one connection per packet. TLS on either.
-import { OsError } from '../../lib/errors'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
-import { checkOptions } from '../../links/driver-options'
+import { checkOptions, peerHost } from '../../links/driver-options'
 import type { HostResolver } from '../../links/resolve'
 import { TcpListener } from './listener'
 import { TcpSender } from './sender'
@@ -23,12 +22,7 @@ export function createTcp(
 ): TcpSender | TcpListener {
   const checked = checkOptions(tcpOptions, options, name)
   if (checked.mode === 'listen') return new TcpListener(name, checked, context)
-  const { host, port } = checked
-  if (host === undefined || host === '' || port === 0)
-    throw new OsError('CONFIG_INVALID', `options of ${name}: host and port of the peer are needed`, {
-      details: { link: name, keys: port === 0 ? ['port'] : ['host'] },
-    })
-  return new TcpSender(name, { ...checked, host }, context)
+  return new TcpSender(name, { ...checked, host: peerHost(name, checked) }, context)
 }
 
 export const tcpDriver: MediumDriver<TcpOptions> = {

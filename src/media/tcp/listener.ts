@@ -5,7 +5,7 @@
 // cost nothing (S9).
 
 import { createServer, type Server, type Socket } from 'node:net'
-import { asOsError, errno, OsError } from '../../lib/errors'
+import { asOsError, closedWhileOpening, errno, OsError } from '../../lib/errors'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { HostResolver } from '../../links/resolve'
@@ -94,7 +94,7 @@ export class TcpListener implements Medium {
     })
     if (this.#events !== events) {
       server.close()
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     server.removeAllListeners('error')
     server.on('error', error => this.#serverFailed(error, family))

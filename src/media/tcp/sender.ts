@@ -4,7 +4,7 @@
 // link lost), a peer that takes or answers nothing (lost after `send_timeout_s`), a stream out of step or cut (lost).
 
 import type { Socket } from 'node:net'
-import { asOsError, OsError } from '../../lib/errors'
+import { asOsError, closedWhileOpening } from '../../lib/errors'
 import { SerialQueue } from '../../lib/serial-queue'
 import type { DriverContext, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
@@ -74,7 +74,7 @@ export class TcpSender implements Medium {
     const socket = await this.#connect()
     if (this.#events !== events) {
       socket.destroy()
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     const timer = setTimeout(() => this.#takeFresh()?.destroy(), FRESH_MS)
     this.#fresh = { socket, timer }

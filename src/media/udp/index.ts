@@ -4,7 +4,7 @@ import { systemClock } from '../../lib/clock'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
 import type { DriverContext, Medium, MediumDriver } from '../../links/contracts'
-import { checkOptions } from '../../links/driver-options'
+import { checkOptions, peerHost } from '../../links/driver-options'
 import { HostResolver } from '../../links/resolve'
 import { UdpListener } from './listener'
 import { UdpSender } from './sender'
@@ -34,11 +34,7 @@ export function createUdp(
     ...context,
   }
   if (checked.mode === 'listen') return new UdpListener(name, { ...common, host: checked.listen_host })
-  if (checked.host === undefined || checked.host === '' || checked.port === 0)
-    throw new OsError('CONFIG_INVALID', `options of ${name}: host and port of the peer are needed`, {
-      details: { link: name, keys: checked.port === 0 ? ['port'] : ['host'] },
-    })
-  return new UdpSender(name, { ...common, host: checked.host })
+  return new UdpSender(name, { ...common, host: peerHost(name, checked) })
 }
 
 export const udpDriver: MediumDriver<UdpOptions> = {

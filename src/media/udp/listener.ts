@@ -3,7 +3,7 @@
 // replies do not reach an unconnected socket. Hot path: 40,000 packets/s on one core, so the origin of a peer that sends
 // again is the same object.
 
-import { asOsError, OsError } from '../../lib/errors'
+import { asOsError, closedWhileOpening } from '../../lib/errors'
 import type { LinkCounters, Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { HostResolver, hostPort } from '../../links/resolve'
@@ -81,7 +81,7 @@ export class UdpListener implements Medium {
     })
     if (this.#events !== events) {
       await opened.close()
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     this.#port = opened
     if (opened.receiveBuffer < receiveBufferBytes)

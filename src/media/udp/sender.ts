@@ -3,7 +3,7 @@
 // follows a packet for a second), no network (`lost`, the supervisor retries), a full send queue (false, counted), a name
 // that changes its address (a new socket takes over), a name server that is out (the last address is kept).
 
-import { asOsError, OsError } from '../../lib/errors'
+import { asOsError, closedWhileOpening, OsError } from '../../lib/errors'
 import type { Medium, OpenableEvents, PacketHandler, PacketOrigin } from '../../links/contracts'
 import { handOver } from '../../links/deliver'
 import { type HostAddress, HostResolver, hostPort } from '../../links/resolve'
@@ -57,7 +57,7 @@ export class UdpSender implements Medium {
     const port = await this.#connect(peer)
     if (this.#events !== events) {
       await port.close()
-      throw new OsError('LINK_DOWN', 'closed while opening')
+      throw closedWhileOpening()
     }
     this.#take(port, peer)
   }

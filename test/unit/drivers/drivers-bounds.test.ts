@@ -5,7 +5,9 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { mediaTable, sourceTable } from '../../../src/index'
+import { rows } from '../../../src/config/describe'
+import { assemble } from '../../../src/config/schema'
+import { fragments, mediaTable, sourceTable } from '../../../src/index'
 import { root } from '../../lib/gateway'
 
 interface Schema {
@@ -55,4 +57,16 @@ test('defaults and bounds of all options are what bounds.txt says', async () => 
   const file = join(root, 'test/unit/drivers/bounds.txt')
   if (process.env.OS_NODE_WRITE_BOUNDS) writeFileSync(file, `${lines.join('\n')}\n`)
   assert.deepEqual(lines, readFileSync(file, 'utf8').trim().split('\n'))
+})
+
+test('the help of interval_ms has the least of each source', () => {
+  const row = rows(assemble(fragments()) as never).find(({ key }) => key === 'gateway.sources[].interval_ms')!
+  const bounds = readFileSync(join(root, 'test/unit/drivers/bounds.txt'), 'utf8')
+  const least = [...bounds.matchAll(/^(\w+)\.interval_ms: \d+, min_value (\d+)/gm)].map(([, type, ms]) => [type!, ms!])
+  assert.equal(row.min, Math.min(...least.map(([, ms]) => Number(ms))))
+  const buses = ['ads1115', 'bme280', 'ds3231', 'ina219', 'sht3x', 'modbus_rtu', 'modbus_tcp', 'line']
+  const said = (type: string): string =>
+    (buses.includes(type) ? / line: from (\d+)/ : new RegExp(`${type}[^:;]*: from (\\d+)`)).exec(row.help)?.[1] ??
+    /others: from (\d+)/.exec(row.help)![1]!
+  for (const [type, ms] of least) assert.equal(said(type!), ms, type)
 })

@@ -290,18 +290,18 @@ test('C for what looks like a thermometer is warned of, and elsewhere it is the 
 
 test('limits that only the driver knows count when the configuration is written, and the doctor says all of them', async () => {
   assert.match(
-    (await refused([{ ...tank('one'), interval_ms: 10 }])).message,
-    /\(one\): options of one: interval_ms: .* 100/,
+    (await refused([{ ...tank('one'), timeout_ms: 5 }])).message,
+    /\(one\): options of one: timeout_ms: .* 10\b/,
   )
   assert.match((await refused([{ name: 'b', type: 'ina219', max_current_a: 5 }])).message, /more than 0\.32 V/)
   const problems = await linkProblems(
-    configOf([{ ...tank('one'), interval_ms: 10 }, tank('two', { unit: 'C' }, 'temp'), tank('three', {}, 'temp')]),
+    configOf([{ ...tank('one'), timeout_ms: 5 }, tank('two', { unit: 'C' }, 'temp'), tank('three', {}, 'temp')]),
     registry,
   )
   assert.deepEqual(
     problems.map(({ kind, text, warns = false }) => [kind, warns, text.replace(/ \d+.*/, '')]),
     [
-      ['sources', false, 'one: options of one: interval_ms: must be at least'],
+      ['sources', false, 'one: options of one: timeout_ms: must be at least'],
       ['sources', true, 'three: the sensor id temp belongs to two already'],
       ['sources', true, 'source two, registers.0.unit: C is the coulomb; degrees Celsius are Cel'],
     ],
