@@ -10,11 +10,14 @@ import { against } from './against.mjs'
 import { benchAllocator } from './allocator.mjs'
 import { benchCan } from './can.mjs'
 import { benchDecode, decodeRate, HEAP_RUNS, inTurn } from './decode.mjs'
+import { benchExchange } from './exchange.mjs'
 import { benchFlash } from './flash.mjs'
 import { benchGrowth } from './growth.mjs'
+import { benchHeap } from './heap.mjs'
 import { benchLatency } from './latency.mjs'
 import { probe } from './limit.mjs'
 import { benchMqtt } from './mqtt.mjs'
+import { benchNodeRed } from './node-red.mjs'
 import { benchNodes } from './nodes.mjs'
 import { peers } from './peers.mjs'
 import { benchPostgresql } from './postgresql.mjs'
@@ -389,6 +392,9 @@ if (starts('nodes/')) await benchNodes({ put, gate })
 
 if (starts('recovery/')) await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), put)
 
+if (starts('exchange/'))
+  await benchExchange({ FlashLog }, require.resolve('../dist/os-node.js'), { mark, put, problems })
+
 if (starts('mqtt/')) {
   const quiet = () => undefined
   const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => logger }
@@ -400,12 +406,27 @@ if (starts('flash/')) await benchFlash({ FlashLog }, { put, mark, gate, problems
 
 if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
 
-if (['latency/', 'flash_bytes_per_reading/', 'wakeups_per_s/', 'gateway/', 'bytes_per_reading/mqtt'].some(starts)) {
+const parts = [
+  'latency/',
+  'flash_bytes_per_reading/',
+  'wakeups_per_s/',
+  'gateway/cpu',
+  'gateway/readings',
+  'bytes_per_reading/mqtt',
+]
+if (parts.some(starts)) {
   const quiet = () => undefined
   const logger = { debug: quiet, info: quiet, warn: console.error, error: console.error, child: () => logger }
   const clock = { mono: () => performance.now(), wall: () => Date.now() }
-  await benchLatency({ mqttDriver: await mediaTable.MQTT(), context: { clock, logger } }, { put, mark, gate, problems })
+  await benchLatency(
+    { mqttDriver: await mediaTable.MQTT(), context: { clock, logger } },
+    { put, mark, gate, problems, starts },
+  )
 }
+
+if (starts('peer/node-red/')) await benchNodeRed({ put, problems })
+
+if (starts('gateway/heap_bytes_per_packet/')) await benchHeap({ FlashLog, mediaTable }, { gate, problems, starts })
 
 if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 

@@ -5,7 +5,7 @@ const RATE = '/s'
 const PARTS = [
   [
     'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
-    /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer)\//,
+    /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer(?!\/node-red))\//,
   ],
   ['Bytes and heap of a packet', /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes)/],
   ['Cost as load grows: readings in a packet, devices that report in turn', /^growth\//],
@@ -15,6 +15,7 @@ const PARTS = [
   ['SPI register reads in the kernel rig, beside a plain C loop in the same boot', /^spi\//],
   ['A whole gateway and 20 000 nodes of six sensors, reporting in turn over UDP', /^nodes\//],
   ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
+  ['The exchange both ways: through a gateway that receives and sends on, both acknowledged', /^exchange\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
   ['Packets of four sensors from a log into PostgreSQL, the server on the same machine', /^postgresql\//],
   [
@@ -25,7 +26,7 @@ const PARTS = [
   ['CAN frames on a virtual bus, in the rig', /^can\//],
   [
     'From a register read to the upstream: 40 Modbus registers at 1 s, defaults, and what it costs',
-    /^(latency|flash_bytes_per_reading|wakeups_per_s|gateway|bytes_per_reading\/mqtt)\//,
+    /^(latency|flash_bytes_per_reading|wakeups_per_s|gateway|bytes_per_reading\/mqtt|peer\/node-red)\//,
   ],
   [
     'A gateway with nothing configured: its start beside `node -e 0`, its memory and what it takes at rest',
@@ -57,6 +58,7 @@ function against(key) {
   if (what === 'encode_batch256') return `encode/${how}/${third}/pycore`
   if (what === 'decode' && size === 'rscore' && how !== 'full') return `peer/msgpackr/decode/${third}`
   if (what === 'decode') return `encode/${how}/${third}/pycore`
+  if (how === 'node-red') return `gateway/${third}/${size}`
   if (what === 'peer') return `${third}/diff/${size}/pycore`
   if (what === 'peer_bytes') return `bytes_per_packet/diff/${third}`
   if (/^udp\/out\/\w+\/(send|batch)$/.test(key)) return 'udp/out/dgram'

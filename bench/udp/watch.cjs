@@ -1,15 +1,25 @@
 // Loaded into the gateway under test (node --require): tells the lag of its loop, its processor time and its memory. BENCH_LAG_MS: the
-// resolution of lag, 1 ms.
-const { monitorEventLoopDelay } = require('node:perf_hooks')
+// resolution of lag, 1 ms. `heap`, with --expose-gc: what the heap holds, the first time after a collection, and the collections since.
+const { monitorEventLoopDelay, PerformanceObserver } = require('node:perf_hooks')
 
 const lag = monitorEventLoopDelay({ resolution: Number(process.env.BENCH_LAG_MS ?? 1) })
 lag.enable()
 let cpu = process.cpuUsage()
+let collections = -1
 process.on('message', what => {
   if (what === 'reset') {
     lag.reset()
     cpu = process.cpuUsage()
     process.send({})
+  } else if (what === 'heap') {
+    if (collections < 0) {
+      globalThis.gc()
+      collections = 0
+      new PerformanceObserver(list => {
+        collections += list.getEntries().length
+      }).observe({ entryTypes: ['gc'] })
+    }
+    process.send({ used: process.memoryUsage().heapUsed, collections })
   } else {
     const { user, system } = process.cpuUsage(cpu)
     const ms = percent => Math.round(lag.percentile(percent) / 1e4) / 100

@@ -1,0 +1,169 @@
+// Bytes of heap that a packet costs a whole gateway on each of its paths: in from UDP, TCP and MQTT to the log, and out of the log to an
+// upstream that acknowledges. The young generation is made so large that no collection falls between the two looks; both are in the
+// gateway's own process, and nothing is asked of it meanwhile.
+import { fork, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ask, backlog, Fleet, freeTcp, freeUdp, until } from './fleet.mjs'
+import { answer, field, pause } from './udp/gateway.mjs'
+
+const require = createRequire(import.meta.url)
+const root = fileURLToPath(new URL('..', import.meta.url))
+const script = join(root, 'dist/os-node.js')
+const MOSQUITTO = '/usr/sbin/mosquitto'
+const YOUNG = ['--expose-gc', '--min-semi-space-size=128', '--max-semi-space-size=128']
+const PACKETS = 5000
+const RATE = 4000
+/** packets at once over a medium of the library: a connection keeps 64 waiting */
+const TURN = 32
+const SENSORS = 4
+/** What a gateway does besides while they pass is spread over the packets; the fewer come at once, the more each costs. */
+const BUDGETS = { 'in/udp': 4000, 'in/tcp': 24_000, 'in/mqtt': 16_000, 'out/udp': 12_000 }
+/** until everything is on flash and what follows a commit is done */
+const REST_MS = 3000
+
+function start(dir, config, verb, ...where) {
+  mkdirSync(dir, { recursive: true })
+  const path = join(dir, 'Config.json')
+  const flags = { transport_status: { tcp: true }, application_status: { mqtt: true } }
+  const common = { storage: { sql: { enabled: false } }, web_user: { auth_enabled: false }, RESOURCES: flags }
+  writeFileSync(path, JSON.stringify({ ...common, ...config }))
+  const dataDir = join(dir, 'data')
+  const child = fork(script, [verb, '--config', path, '--data-dir', dataDir, ...where], {
+    execArgv: [...YOUNG, '--require', join(root, 'bench/udp/watch.cjs')],
+    env: { ...process.env, OS_NODE_CONFIG: '' },
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  })
+  return { child, dataDir }
+}
+
+/** Frames of one node, all values changing. */
+function* frames() {
+  const { UplinkEncoder, ucumUnits: units } = require(script)
+  const uplink = new UplinkEncoder({ aid: 0x20000, units, diffBase: 'last', fullEvery: 0, fullIntervalS: 0 })
+  for (let k = 0; ; k++) {
+    const sensors = ['K', 'Pa', 'A', '%'].map((unit, n) => ({
+      id: `t${n}`,
+      status: 'OK',
+      unit,
+      value: 293.15 + ((k * 7919) % 1e5) / 1e4 + n,
+    }))
+    yield Buffer.from(
+      uplink.encode({ id: 'node', state: 'ONLINE', tRaw: 1_710_000_000_000 + k, aid: 0x20000, sensors }).bytes,
+    )
+  }
+}
+
+/** Sends frames over a medium of the library, at a pace. */
+async function paced(medium, source, count) {
+  for (let k = 0; k < count; k += TURN) {
+    const turn = []
+    for (let n = 0; n < TURN && k + n < count; n++) turn.push(medium.send(source.next().value))
+    await Promise.all(turn)
+    await pause((1000 * TURN) / RATE)
+  }
+}
+
+/** `{FlashLog, mediaTable}` of the built library. */
+export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, starts }) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-heap-'))
+  const fleet = new Fleet(script, dir)
+  const quiet = () => undefined
+  const logger = { debug: quiet, info: quiet, warn: quiet, error: quiet, child: () => logger }
+  const clock = { mono: () => performance.now(), wall: () => Date.now() }
+  const events = { lost: reason => console.error(`heap: ${reason}`), degraded: quiet }
+  const ended = []
+
+  /** Lets `pass` bring the packets, and takes what the heap grew by; `came` asks how many came. */
+  async function measure(path, child, pass, came) {
+    await pause(REST_MS)
+    const began = await came()
+    const before = await answer(child, 'heap')
+    await pass()
+    await pause(REST_MS)
+    const after = await answer(child, 'heap')
+    const count = (await came()) - began
+    if (count < PACKETS) problems.push(`gateway/heap: ${count} of ${PACKETS} packets came over ${path}`)
+    if (after.collections > before.collections) problems.push(`gateway/heap: a collection fell into ${path}`)
+    gate(`gateway/heap_bytes_per_packet/${path}`, Math.round((after.used - before.used) / count), BUDGETS[path])
+  }
+
+  const factsOf = dataDir => async () => (await ask(dataDir, 'status')).received.facts
+
+  async function receiving(path, receiver, connect) {
+    const where = ['--host', '127.0.0.1', '--port', String(await freeUdp()), '--web-port', '0']
+    const config = receiver ? { gateway: { receivers: [{ name: 'in', ...receiver }] } } : {}
+    const { child, dataDir } = start(join(dir, path.replace('/', '-')), config, 'serve', ...where)
+    try {
+      await until('it listens', async () =>
+        Object.values((await ask(dataDir, 'status')).links).every(({ state }) => state === 'up'),
+      )
+      const { pass, close } = await connect(Number(where[3]))
+      // what is made with the first packets is not counted
+      await pass(2000)
+      await measure(path, child, () => pass(PACKETS), factsOf(dataDir))
+      await close()
+    } finally {
+      child.kill('SIGKILL')
+    }
+  }
+
+  const over = (driver, options) => async () => {
+    const identity = { aid: 0x20000, installId: 'bench0000020', onAssigned: () => () => undefined }
+    const medium = (await driver()).create('bench', options, { clock, logger, identity })
+    await medium.open(events)
+    const source = frames()
+    return { pass: count => paced(medium, source, count), close: () => medium.close() }
+  }
+
+  const overUdp = async port => {
+    const sender = await field(port, 16, SENSORS)
+    return { pass: count => answer(sender, { rate: RATE, count }), close: () => sender.kill() }
+  }
+
+  async function sending() {
+    const port = await freeUdp()
+    await backlog(FlashLog, join(dir, 'out', 'data', 'log'), PACKETS, 'GW', 4711)
+    const gateway = { sources: [], uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port }] }
+    const config = { device_id: 'GW', assigned_id: 4711, gateway }
+    const { child } = start(join(dir, 'out'), config, 'run', '--port', String(await freeTcp()))
+    let upstream
+    try {
+      const pass = async () => {
+        const where = ['--host', '127.0.0.1', '--port', String(port), '--web-port', String(await freeTcp())]
+        upstream = fleet.start('end', 'serve', {}, ...where)
+        await until('every fact arrives', async () => (await factsOf(upstream)()) >= PACKETS)
+      }
+      await measure('out/udp', child, pass, async () => (upstream ? factsOf(upstream)() : 0))
+    } finally {
+      child.kill('SIGKILL')
+    }
+  }
+
+  const wanted = path => starts(`gateway/heap_bytes_per_packet/${path}`)
+  try {
+    if (wanted('in/udp')) await receiving('in/udp', undefined, overUdp)
+    if (wanted('in/tcp')) {
+      const port = await freeTcp()
+      const receiver = { medium: 'TCP', listen_host: '127.0.0.1', port }
+      await receiving('in/tcp', receiver, over(mediaTable.TCP, { host: '127.0.0.1', port }))
+    }
+    if (wanted('in/mqtt') && existsSync(MOSQUITTO)) {
+      const port = await freeTcp()
+      const conf = join(dir, 'mosquitto.conf')
+      writeFileSync(conf, `listener ${port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nlog_type none\n`)
+      ended.push(spawn(MOSQUITTO, ['-c', conf], { stdio: 'ignore' }))
+      await pause(1000)
+      const where = { host: '127.0.0.1', port }
+      await receiving('in/mqtt', { medium: 'MQTT', ...where }, over(mediaTable.MQTT, where))
+    }
+    if (wanted('out/udp')) await sending()
+  } finally {
+    for (const child of ended) child.kill()
+    await fleet.end()
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
