@@ -211,6 +211,24 @@ test('a counter counts edges that the kernel had to drop, too', async () => {
   assert.equal(await value(), 1)
 })
 
+test('a frequency is averaged over window_s, to the nanosecond, and is 0 after timeout_s', async () => {
+  const pins = [{ pin: 'a', mode: 'frequency', window_s: 10, timeout_s: 60 }]
+  const { world, source, value } = make({ pins })
+  await source.open(events)
+  const seen: unknown[] = []
+  for (const s of [0, 1, 10, 1]) {
+    world.now += s * S
+    world.edge('a', 1)
+    seen.push(await value())
+  }
+  assert.deepEqual(seen, [0, 1, 0.1, 2 / 11], 'a mark of ten seconds ago is far enough back')
+  world.now += 60 * S - 1
+  assert.ok((await value())! > 0)
+  world.now++
+  assert.equal(await value(), 0)
+  await source.close()
+})
+
 test('a chip that cannot debounce is debounced here', async () => {
   const world = new FakeGpio()
   world.refuse = ({ debounceUs }) => (debounceUs ? 'EOPNOTSUPP' : undefined)

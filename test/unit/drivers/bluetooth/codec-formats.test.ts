@@ -275,6 +275,23 @@ test('Ruuvi formats 6 and E1: the test vectors of their pages', () => {
   })
 })
 
+test('Ruuvi formats 6 and E1: the largest and smallest numbers are values, the one beyond says not available', () => {
+  const climate = { temperature: 163.835, humidity: 163.835, pressure: 115_534 }
+  assert.deepEqual(ruuvi('067ffffffefffefffefffefffffe000000000000'), {
+    ...{ ...climate, pm2_5: 6553.4, co2: 65_534, voc: 510, nox: 510, illuminance: 65_535, sequence: 0 },
+  })
+  assert.deepEqual(ruuvi(`e17ffffffefffe${'fffe'.repeat(5)}fffffffffe000000fffffe3f${'00'.repeat(11)}`), {
+    ...{ ...climate, pm1: 6553.4, pm2_5: 6553.4, pm4: 6553.4, pm10: 6553.4, co2: 65_534, voc: 510, nox: 510 },
+    ...{ illuminance: 167_772.14, sequence: 16_777_214 },
+  })
+  const least = ruuvi(`e1800100000000${'00'.repeat(33)}`)
+  assert.deepEqual(
+    [least.temperature, least.pressure, least.voc, least.illuminance, least.sequence],
+    [-163.835, 50_000, 0, 0, 0],
+  )
+  assert.deepEqual(Object.values(ruuvi(`e18000${'ff'.repeat(37)}`)), Array(12).fill(null))
+})
+
 test('Ruuvi format 6: a packet as a device sent it', () => {
   const seen = ruuvi('0610833ba0c086001b02320500ffffddd08fbabe')
   assert.equal(seen.temperature, 21.135)

@@ -283,6 +283,12 @@ test('the queue: a newer answer takes the place of an older one of its epoch, ot
   add('plain ACK', Buffer.of(COMMAND.HANDSHAKE_ACK, 0, 0))
   add('again', Buffer.of(COMMAND.HANDSHAKE_ACK, 0, 0))
   assert.equal(queue.length, 4, 'not of the exchange: each is one')
+  add('short', answerOf(1, 2).subarray(0, 12))
+  add(
+    'with a seq',
+    Uint8Array.from(answerOf(1, 2), (byte, k) => (k === 2 ? 1 : byte)),
+  )
+  assert.equal(queue.length, 6, 'nor is one with the same first bytes')
   for (let k = queue.length; k < MOST_WAITING; k++) add('pong', Buffer.of(COMMAND.PONG, 0, k))
   assert.deepEqual(await settled(), [])
   add('one too many', Buffer.of(COMMAND.PONG, 1, 0))

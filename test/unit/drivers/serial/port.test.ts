@@ -14,7 +14,7 @@ import { silentLogger } from '../../../../src/lib/logger'
 import { nativeError } from '../../../../src/native'
 import { until } from '../../../lib/gateway'
 import { leastGrowth } from '../../../lib/leak'
-import { ManualClock } from '../../../lib/manual'
+import { ManualClock, ManualTimers } from '../../../lib/manual'
 import { Ptys } from '../../../lib/ptys'
 
 const context = { clock: systemClock, logger: silentLogger }
@@ -99,6 +99,31 @@ test('a large write goes out in pieces, and settles when it is on the wire', asy
   assert.ok(performance.now() - start > 450, '500 ms at 230400 baud')
   await until('all came', () => count === 11_520)
   await line.close()
+})
+
+test('a write settles 10 ms before its last byte is on the wire, counted with every bit of a character', async () => {
+  for (const [parity, ms] of [
+    ['none', 100],
+    ['even', 110],
+  ] as const) {
+    const plug = await ptys.port(join(dir, `wire-${parity}`))
+    const timers = new ManualTimers(new ManualClock())
+    const { clock } = timers
+    const line = serialLine('wire', settings(plug.path, { baudrate: 9600, parity }), { ...context, clock, timers })
+    await line.open(heard().events)
+    let sent = false
+    const writing = line.write(new Uint8Array(96)).then(() => {
+      sent = true
+    })
+    await timers.advance(ms - 11)
+    assert.deepEqual([sent, Math.round(line.port!.wireFreeMs)], [false, 11])
+    await timers.advance(1)
+    assert.ok(sent)
+    await writing
+    const closed = line.close()
+    await timers.advance(100)
+    await closed
+  }
 })
 
 test('other settings for an open port are refused by name', async () => {
