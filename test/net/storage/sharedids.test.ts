@@ -135,6 +135,25 @@ test('quotas of an address count over all receivers, until a packet under an id 
   ])
 })
 
+test('unproved ids of all addresses together are bounded: for pools first, then for more ids of an address, then for any', async t => {
+  const { open, ask, close } = await world(1)
+  t.after(close)
+  let asked = 0
+  const of = async (unproved: number, address: string, pool = 0): Promise<string | number> => {
+    await ask(`UPDATE os_id_state SET unproved = ${unproved}`)
+    const requests = [device(pool ? '' : `m${++asked}`, { address, pool })]
+    const answer = await allocate(open[0]!, work({ requests }))
+    return answer.results.map(result => ('ids' in result ? result.ids.length : result.code))[0]!
+  }
+  const old = '192.0.2.7'
+  assert.equal(await of(0, old), 1)
+  assert.deepEqual([await of(UNPROVED.pools, '192.0.2.8', 9), await of(UNPROVED.pools, old)], ['ID_QUOTA', 1])
+  assert.equal(await of(UNPROVED.pools - 3, '192.0.2.8', 9), 3, 'a pool is as large as it may be')
+  assert.deepEqual([await of(UNPROVED.more - 1, old), await of(UNPROVED.more, old)], [1, 'ID_QUOTA'])
+  assert.deepEqual([await of(UNPROVED.more, '192.0.2.9'), await of(UNPROVED.first - 1, '192.0.2.10')], [1, 1])
+  assert.equal(await of(UNPROVED.first, '192.0.2.11'), 'ID_QUOTA')
+})
+
 test('an offer without an answer is taken back and given last; an ACK at any receiver keeps it, and so does a packet', async t => {
   const { open, ask, close } = await world(2)
   t.after(close)

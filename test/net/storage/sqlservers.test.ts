@@ -118,6 +118,9 @@ function suite(dialect: ServerDialect): void {
     const { database } = sql.driver
     const rows = await servers[dialect].ask('SELECT COUNT(*), COUNT(DISTINCT packet_uuid) FROM os_packets', database)
     assert.deepEqual(rows[0]!.map(Number), [301, 301])
+    const shown = await servers[dialect].ask('SELECT packet_uuid FROM os_sensors', database)
+    const uuids = Array.from({ length: 301 }, (_, k) => uuidText(packetUuid(factOf(k))))
+    assert.deepEqual(shown.flat().map(String).sort(), uuids.sort())
     const [sensor] = await servers[dialect].ask(
       'SELECT sensor_index, sensor_id, normalized_unit FROM os_sensors LIMIT 1',
       database,

@@ -97,6 +97,21 @@ test('100 devices are asked for where nobody says how many', async () => {
   await db.close()
 })
 
+test('a view that takes longer to start than its counts are waited for is not ended as one without queries', async t => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const script = "require('node:worker_threads').parentPort.on('message', () => undefined)"
+  const { db } = await opened(1, { idleMs: 5, program: () => ({ wasm: new Uint8Array(8), script }) })
+  await db.connect()
+  assert.equal(db.status().state, 'resting')
+  const counting = db.counted()
+  await new Promise(setImmediate)
+  t.mock.timers.tick(20_000)
+  assert.equal((await counting).state, 'starting')
+  t.mock.timers.tick(5)
+  assert.equal(db.status().state, 'starting')
+  await db.close()
+})
+
 test('a question that waits for a view is answered when the view is closed', async () => {
   const { db } = await opened(1, { program: worker('') })
   await db.connect()

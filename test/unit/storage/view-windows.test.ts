@@ -64,6 +64,22 @@ test('a start takes the windows from their files and only the rest from the log'
   }
 })
 
+test('last_seen of a sealed window is its newest fact up to a day behind the newest record, by the clock of the log', () => {
+  const now = 4_100_000_000
+  for (const [ahead, seen] of [
+    [86_400, now + 86_400],
+    [86_401, now],
+  ] as const) {
+    const { view } = openView()
+    const [one] = randomLog(1, 1)
+    const of = (seq: number, s: number) =>
+      recordOf(seq, { ...one!.fact!, id: 'dev', tRaw: s * 1000 }, { wallMs: now * 1000 + 999 })
+    view.apply([of(1, now), of(2, now + ahead)])
+    view.seal(2)
+    assert.deepEqual(view.devices().devices, [{ device_id: 'dev', last_seen: seen, packet_count: 2 }])
+  }
+})
+
 test('whenever the power fails, a start counts what the log counts', () => {
   const records = randomLog(5, 160)
   const done = openView(new MemFiles(), { maxPackets: 40 })

@@ -1,0 +1,60 @@
+// Where a worker of a database server goes on in the log, by what the server says it has.
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { SqlThread } from '../../../src/storage/sqlthread'
+import { until } from '../../lib/gateway'
+import { openLog } from '../log/helpers'
+
+const root = mkdtempSync(join(tmpdir(), 'os-node-sqlthread-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+test('a server that has newer records than the log is of another state of it; one that is level, or only read, is not', async t => {
+  const { log, timers } = await openLog({ version: '1' })
+  for (let k = 0; k < 3; k++)
+    log.appendFact({ id: 'dev', state: 'ONLINE', tRaw: 1_710_000_000_000 + k, aid: 7, sensors: [] }, { medium: 'UDP' })
+  await timers.advance(1100)
+  const last = log.lastSeq
+  assert.ok(last > 2)
+  for (const [seq, foreign, applied] of [
+    [last + 1, 1, 0],
+    [last, 0, last],
+    [last - 2, 0, last - 2],
+    [undefined, 0, last],
+  ] as const) {
+    const script = join(root, `${seq}.js`)
+    const ready = {
+      type: 'ready',
+      windows: [],
+      seq,
+      counts: { packets: 0, duplicates: 0, left: 0 },
+      heap: 1,
+      hole: false,
+    }
+    writeFileSync(
+      script,
+      `const { parentPort } = require('node:worker_threads')
+       parentPort.on('message', () => undefined)
+       parentPort.postMessage(${JSON.stringify(ready)})`,
+    )
+    const told: unknown[] = []
+    const dead: Error[] = []
+    let foreigns = 0
+    const thread = new SqlThread({
+      ...{ log, maxPackets: 100, maxBytes: 100_000, checked: new Set(), server: { script, setup: {} as never } },
+      onApplied: (...what) => told.push(what),
+      onForeign: () => foreigns++,
+      onDead: error => dead.push(error),
+    })
+    t.after(() => thread.end())
+    await until('it began', () => told.length + dead.length > 0)
+    assert.deepEqual(
+      [foreigns, dead.map(({ message }) => message)],
+      [foreign, foreign ? ['the server has newer records of this log: it was put back to an older state'] : []],
+    )
+    assert.deepEqual([thread.appliedSeq, told[0]], [applied, foreign ? undefined : [applied, false]], `${seq}`)
+    assert.equal(thread.busy, seq === last - 2, 'is fed what the server lacks, and nothing where it only reads')
+  }
+})
