@@ -107,12 +107,15 @@ export class Server {
     if (this.#child?.exitCode !== null) throw new OsError('NETWORK', 'the server does not run')
   }
 
-  /** The JSON of a route. Throws for any answer but 200. */
+  /** The JSON of a route, which is requested again while its database starts (503). Throws for any other answer but 200. */
   async get(path: string): Promise<Record<string, unknown>> {
-    const response = await fetch(`http://127.0.0.1:${this.webPort}${path}`, { headers: { connection: 'close' } })
-    const body = (await response.json()) as Record<string, unknown>
-    if (!response.ok) throw new Error(`${path}: ${response.status} ${String(body.error)}`)
-    return body
+    for (const end = performance.now() + START_MS; ; await sleep(STEP_MS, this.signal)) {
+      const response = await fetch(`http://127.0.0.1:${this.webPort}${path}`, { headers: { connection: 'close' } })
+      const body = (await response.json()) as Record<string, unknown>
+      if (response.ok) return body
+      if (response.status !== 503 || performance.now() > end)
+        throw new Error(`${path}: ${response.status} ${String(body.error)}`)
+    }
   }
 
   /** Ends it as systemd would; its exit code. */
