@@ -4,6 +4,7 @@
 // What fails: a change that is wrong by itself alone is refused before anything is tried. What is wrong with the file or the
 // disk is the answer to every change of the group. After MOST_REFUSED refused attempts what is left is not tried: each attempt
 // costs as much as a change.
+import { counted } from '../lib/counted'
 import { asOsError, OsError } from '../lib/errors'
 import { faultOf } from './check'
 import { convert } from './convert'
@@ -28,7 +29,10 @@ export function* inGroups<Item, Done>(
     let error: OsError
     try {
       if (refused < MOST_REFUSED) return yield* apply(group)
-      error = new OsError('CONFIG_INVALID', `not tried, since ${refused} changes before it were refused; send it again`)
+      error = new OsError(
+        'CONFIG_INVALID',
+        `not tried, since ${counted(refused, 'change')} before it were refused; send it again`,
+      )
     } catch (thrown) {
       error = asOsError(thrown)
       if (error.code === 'INTERNAL') throw error
