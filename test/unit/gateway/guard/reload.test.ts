@@ -204,7 +204,7 @@ test('an invalid file is refused with its place and reason, and changes nothing'
   write(with_([{ name: 'b', type: 'fake', interval_ms: 1 }]))
   await assert.rejects(gw.reload(), (error: OsError) => {
     assert.equal(error.code, 'CONFIG_INVALID')
-    assert.match(error.message, /Config\.json:1.*gateway\.sources\.0\.interval_ms.*10–86400000/)
+    assert.match(error.message, /Config\.json:1.*gateway\.sources\.0\.interval_ms.*2–86400000/)
     return true
   })
   assert.equal(store.config.gateway.sources?.[0]?.name, 'a')
