@@ -28,7 +28,7 @@ export function findVerb(verbs: readonly AnyVerb[], argv: readonly string[]): { 
   if (one && (group.length === 0 || !stray || one.operands)) return { verb: one, args: argv.slice(1) }
   if (group.length > 0) {
     const meant = nearest(second, group)
-    const what = stray ? `has no command ${stray}${meant ? `; did you mean ${meant}?` : ''}; it ` : ''
+    const what = stray ? `has no command ${stray}${meant ? `; did you mean ${meant}? It` : '; it'} ` : ''
     throw usage(`os-node ${first} ${what}needs one of: ${group.join(', ')}`, `see os-node ${first} --help`)
   }
   const instead = elsewhere(first)

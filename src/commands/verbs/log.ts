@@ -20,7 +20,8 @@ export const logVerify: Verb = {
   },
   text(value, paint) {
     const state = value.ok ? paint.good('the log is sound') : paint.bad('the log is damaged')
-    return `${state}: ${counted(Number(value.records), 'record')}; damaged ${value.damaged}, lost ${value.lost}`
+    const { records, damaged, lost } = value
+    return `${state}: ${counted(Number(records), 'record')}; lost ${damaged} to damage, ${lost} to the limits of log and RAM`
   },
 }
 

@@ -80,7 +80,7 @@ test('a word that is like one inside of a command leads to it, and a word that i
 })
 
 test('a group is told when its command is unknown, with the one that was meant', () => {
-  refused('tui rendr', /os-node tui has no command "rendr"; did you mean render\?; it needs one of: .*bios/)
+  refused('tui rendr', /os-node tui has no command "rendr"; did you mean render\? It needs one of: .*bios/)
   refused('gpio sett', /os-node gpio has no command "sett"; did you mean set\?/)
   refused('log exprt', /did you mean export\?/)
   refused('log', /os-node log needs one of: verify, export/)
