@@ -2,6 +2,7 @@
 import { coreProblem } from '../../cores'
 import { counted } from '../../lib/counted'
 import { ERRORS } from '../../lib/errors'
+import { viewProblem } from '../../storage'
 import { bytesText } from '../../units/display'
 import { type Check, failed, ok, skipped, warning, worst } from './finding'
 
@@ -150,10 +151,12 @@ const database: Check = {
     if (!enabled) return skipped('storage.sql.enabled is false')
     const storage = gateway?.status().storage
     if (!storage) return ok(`${dialect}; opened by the gateway`)
-    const { state, lag_records, reason, code, windows } = storage
-    if (state === 'down' || state === 'closed')
+    const { state, lag_records, windows } = storage
+    const problem = viewProblem(storage) ?? (state === 'closed' ? 'unknown reason' : undefined)
+    const code = storage.code ?? storage.last_error?.code
+    if (problem !== undefined)
       return failed(
-        `${dialect} is ${state}: ${reason ?? 'unknown reason'}; the log keeps every record meanwhile`,
+        `${dialect} is ${state}: ${problem}; the log keeps every record meanwhile`,
         code && dialect !== 'sqlite'
           ? ERRORS[code].hint
           : 'os-node status and the log of the gateway say more; check storage.sql.driver.path, then restart the gateway',

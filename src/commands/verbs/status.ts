@@ -3,6 +3,7 @@ import type { ForwardingReport, GatewayStatus, LinkStatus, LogStatus } from '../
 import { counted } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mendDisk } from '../../lib/writable'
+import { viewProblem } from '../../storage'
 import { bytesText, duration, numberText } from '../../units/display'
 import type { CommandContext, Via } from '../context'
 import type { Paint, Verb } from '../verb'
@@ -128,6 +129,11 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
   if (log.chain) lines.push(paint.bad(log.chain))
   if (log.check?.unreadable.length)
     lines.push(paint.bad(`log damaged: ${log.check.unreadable.join(', ')} cannot be read; check the disk`))
+  const database = viewProblem(status.storage)
+  if (database !== undefined)
+    lines.push(
+      paint.bad(`database: ${status.storage.dialect} is down: ${database}; the log keeps every record meanwhile`),
+    )
   if (status.needs_restart) lines.push(paint.warn(`effective at the next start: ${status.needs_restart.join(', ')}`))
   for (const problem of status.login_problems ?? []) lines.push(paint.bad(`log in: ${problem}`))
   if (status.config_problem) lines.push(paint.warn(`config: ${status.config_problem}`))

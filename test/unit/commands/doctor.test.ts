@@ -91,6 +91,16 @@ const CASES: [name: string, world: World, state: Finding['state'], text: RegExp,
   ],
   ['database', { config: { storage: { sql: { enabled: false } } } }, 'skipped', /enabled is false/],
   ['database', { status: { storage: { state: 'down', reason: 'no worker' } } }, 'failed', /no worker/, /status/],
+  [
+    'database',
+    {
+      config: { storage: { sql: { dialect: 'postgresql' } } },
+      status: { storage: { state: 'starting', last_error: { code: 'DB_UNREACHABLE', message: 'refused', at: 1 } } },
+    },
+    'failed',
+    /postgresql is starting: refused/,
+    /host, port and tls of storage.sql.driver/,
+  ],
   ['database', { status: { storage: { state: 'closed' } } }, 'failed', /sqlite is closed/, /restart/],
   [
     'database',

@@ -1,6 +1,7 @@
-// What `os-node status` says of flash: fill, oldest record, bytes of today and wear.
+// What `os-node status` says of flash (fill, oldest record, bytes of today and wear) and of a database that does not work.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { status } from '../../../../src/commands/verbs/status'
 import type { FlashReport } from '../../../../src/gateway/guard/flash'
 import type { GatewayStatus } from '../../../../src/gateway/status'
 import { STATUS } from '../fake'
@@ -13,8 +14,10 @@ const FLASH: FlashReport = {
   wear_percent_year: 0.18,
 }
 
+const text = (change: Partial<GatewayStatus>): string[] =>
+  status.text!({ ...STATUS, ...change, via: 'gateway' } as never, plain as never).split('\n')
+
 test('the log says how full it is and how far back it goes, the flash how fast it wears', async () => {
-  const { status } = await import('../../../../src/commands/verbs/status')
   const oldest = Date.now() - 3 * 86_400_000 - 1000
   const text = (change: Partial<GatewayStatus>): string[] =>
     status.text!({ ...STATUS, ...change, via: 'gateway' } as never, plain as never).split('\n')
@@ -26,4 +29,18 @@ test('the log says how full it is and how far back it goes, the flash how fast i
   assert.equal(text({ log, flash: { ...FLASH, wear_percent_year: null } })[3], 'flash mmcblk0p3: written today 41 MiB')
   // read from the files: nothing is known of the bound
   assert.match(text({})[2]!, /^log: 9 records, 100 B, /)
+})
+
+test('a database that does not work is in the status with its reason, one that works, rests or begins is not', () => {
+  const { storage } = STATUS
+  const lines = (change: Partial<typeof storage>): string[] =>
+    text({ storage: { ...storage, dialect: 'postgresql', ...change } }).filter(line => line.startsWith('database'))
+  const last_error = { code: 'DB_UNREACHABLE', message: 'connect ECONNREFUSED', at: 1 } as const
+  for (const state of ['up', 'resting', 'closed'] as const) assert.deepEqual(lines({ state, last_error }), [])
+  assert.deepEqual(lines({ state: 'starting' }), [])
+  const why = 'the log keeps every record meanwhile'
+  assert.deepEqual(lines({ state: 'starting', last_error }), [
+    `database: postgresql is down: connect ECONNREFUSED; ${why}`,
+  ])
+  assert.deepEqual(lines({ state: 'down', reason: 'no worker' }), [`database: postgresql is down: no worker; ${why}`])
 })
