@@ -61,7 +61,3 @@ export interface DatabaseStatus {
   /** questions that failed because the view was down or kept off */
   refused: number
 }
-
-/** Why the view does not work now, or starts again; undefined while it works, rests, is off or starts for the first time. */
-export const viewProblem = ({ state, reason, last_error: last }: DatabaseStatus): string | undefined =>
-  state === 'down' ? (reason ?? 'unknown reason') : state === 'starting' ? last?.message : undefined

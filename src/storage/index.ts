@@ -1,6 +1,6 @@
 // The room's door. The worker is not exported here: it is a program of its own, packed into the bundle by the build.
 export { Database } from './database'
-export { type DatabaseOptions, type DatabaseStatus, type SqlConfig, viewProblem } from './database-options'
+export type { DatabaseOptions, DatabaseStatus, SqlConfig } from './database-options'
 export { DatabaseManager, type DatabaseManagerOptions } from './manager'
 export type { IdAnswer, IdRequest, IdWork } from './server/ids'
 export type {
@@ -18,4 +18,5 @@ export type {
   SensorQuery,
   SensorRecord,
 } from './shapes'
+export { viewProblem } from './view-problem'
 export { gatewayDatabase } from './window-folder-options'

@@ -64,7 +64,13 @@ export interface Status extends News {
   }
   uplinks: Record<string, Uplink>
   forwarding?: { uplink: string | null; reason?: string; backlog: number; held_s?: number }
-  storage: { state?: string; lag_records: number; packets?: number }
+  storage: {
+    state?: string
+    reason?: string
+    last_error?: { message: string }
+    lag_records: number
+    packets?: number
+  }
   dropped: Record<'rows' | 'packets' | 'records', number>
   intake?: { readings: number; facts: number; rejected_rows: number; refused_groups: number }
   received?: Record<string, number>

@@ -1,4 +1,5 @@
 // How the gateway is: what needs attention first, then throughput, loss, flash and time, then every link.
+import { viewProblem } from '../../../storage/view-problem'
 import { bytes, bytesText, duration } from '../../../units/display'
 import { age, counted, notices, number } from '../format'
 import { live, meter, now } from '../lib/live'
@@ -150,8 +151,11 @@ function Facts({ status }: { status: Status }) {
       <Fact
         label="Database"
         value={storage.state ?? 'off'}
-        note={`${counted(storage.packets ?? 0, 'packet')} stored · ${number(storage.lag_records)} pending`}
-        state={storage.state === 'down' ? 'bad' : undefined}
+        note={
+          viewProblem(storage) ??
+          `${counted(storage.packets ?? 0, 'packet')} stored · ${number(storage.lag_records)} pending`
+        }
+        state={viewProblem(storage) === undefined ? undefined : 'bad'}
       />
       {guard?.rss !== undefined && guard.limit !== undefined && (
         <Fact
