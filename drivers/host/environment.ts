@@ -35,7 +35,7 @@ function keptText(path: string): string {
   let size = 0
   // a file of many records comes page by page
   for (let got = -1; got !== 0; size += got) got = readSync(fd, room, size, room.length - size, size)
-  return room.toString('latin1', 0, size)
+  return size < room.length ? room.toString('latin1', 0, size) : readFileSync(path, 'latin1')
 }
 
 /**

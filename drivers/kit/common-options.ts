@@ -15,7 +15,7 @@ export const finite = v.pipe(v.number(), v.finite())
 /** A whole number within bounds. */
 export const whole = (min: number, max: number) => v.pipe(v.number(), v.integer(), v.minValue(min), v.maxValue(max))
 
-/** Least `interval_ms` of what is asked on a bus: most answer later. Each packet needs a ms of its own, and other sources have some, too. */
+/** Minimum `interval_ms` of a source polled on a bus: each fact of a device has its own millisecond, and other sources need some. */
 export const POLL_MS = 2
 
 /** `interval_ms` with what suits the type. */

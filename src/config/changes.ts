@@ -1,9 +1,8 @@
-// What set() is asked for and what it changed, and many changes as few writes: a group that is refused is halved, so that one
-// bad change costs some more attempts and not one for each good change.
+// Updates of the configuration: from key and value to an edit, from a write to the changes it made, and many updates in few
+// writes. A refused group is halved and each half written again, so that a bad update costs a few writes more.
 //
-// What fails: a change that is wrong by itself alone is refused before anything is tried. What is wrong with the file or the
-// disk is the answer to every change of the group. After MOST_REFUSED refused attempts what is left is not tried: each attempt
-// costs as much as a change.
+// Errors: an update whose value its own schema refuses is not written. A write error or a syntax error of the file is the result of
+// every update in the group. After MOST_REFUSED refused writes the remaining updates are refused unwritten.
 import { counted } from '../lib/counted'
 import { asOsError, OsError } from '../lib/errors'
 import { faultOf } from './check'
@@ -19,7 +18,7 @@ import type { Change, Update, WriteLimits } from './store-types'
 
 const MOST_REFUSED = 50
 
-/** For each item what apply() says of it, or why it is refused. Throws INTERNAL. */
+/** For each item the result of apply(), or its error. Throws INTERNAL. */
 export function* inGroups<Item, Done>(
   items: readonly Item[],
   apply: (group: readonly Item[]) => Parts<Done[]>,
@@ -47,7 +46,7 @@ export function* inGroups<Item, Done>(
   return items.length > 0 ? yield* part(items) : []
 }
 
-/** The edit that set() is asked for. Throws what is wrong with key, type or value by themselves. */
+/** The edit of one update. Throws for a bad key, type or value. */
 export function editOf(schema: AnySchema, { key, value, value_type }: Update, { prefixes }: WriteLimits): Edit {
   refuseLarge(value)
   const typed = splitKey(key)
@@ -61,7 +60,7 @@ export function editOf(schema: AnySchema, { key, value, value_type }: Update, { 
   return { path, value: meant }
 }
 
-/** The same of many: the edit, or what is wrong with it alone. */
+/** The edit of each update, or the error of its key, type or value. */
 export function* editsOf(
   schema: AnySchema,
   updates: readonly Update[],

@@ -67,7 +67,7 @@ function faultsOf(
   })
 }
 
-/** What is wrong with a plain value by the schema of its own key alone; a mask stands for what is stored. */
+/** The error of a plain value by the schema of its key; undefined for a valid one and for a masked secret. */
 export function faultOf(schema: AnySchema, path: readonly string[], value: unknown): OsError | undefined {
   const known = typeof value === 'object' || value === MASK ? undefined : schemaAt(schema, path)
   const result = known && v.safeParse(known as never, value)
