@@ -56,7 +56,7 @@ export function remember(
 ): void {
   const from = log.startOfLast(facts)
   corrections.beginAt(from, (seq, to) => clockSteps(log, seq, to))
-  const reader = log.reader(from, { kinds: ['fact', 'clock'], committedOnly: false })
+  const reader = log.reader(from, { kinds: ['fact', 'clock', 'packet'], committedOnly: false })
   const replay = log.cleanStop || !templates ? null : new Replay(log, receiver, frames)
   // corrected only when every clock record was read
   const stamped: Stamped[] = []
@@ -65,6 +65,7 @@ export function remember(
     const { seq, boot, quality, clock, fact, link } = record
     if (quality === 'synced') right = Math.max(right, record.wallMs)
     if (clock) corrections.note(boot, seq, clock.offsetMs, quality === 'synced')
+    if (record.packet) replay?.take(record)
     if (!fact) continue
     const local = record.medium === 'local'
     if (!link?.future) stamped.push({ device: local ? fact.id : fact.aid, seq, boot, quality, tRaw: fact.tRaw })

@@ -18,6 +18,7 @@ import {
   FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_FRAME,
+  FLAG_FUTURE,
   FLAG_MARKS,
   FLAG_ROUTE,
   FLAG_RSSI,
@@ -127,6 +128,10 @@ function readRecord(b: Buffer, at: number): LogRecord {
       return { ...base, cursor: { name: c.text(), seq: c.u64() } }
     case 'loss':
       return { ...base, loss: readLoss(c) }
+    case 'packet': {
+      const bytes = c.bytes(recordLength(b, at) - RECORD_OVERHEAD)
+      return { ...base, packet: { bytes, future: (flags & FLAG_FUTURE) !== 0 } }
+    }
   }
 }
 

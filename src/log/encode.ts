@@ -19,6 +19,7 @@ import {
   FLAG_COUNTER,
   FLAG_EXTRAS,
   FLAG_FRAME,
+  FLAG_FUTURE,
   FLAG_MARKS,
   FLAG_ROUTE,
   FLAG_RSSI,
@@ -29,6 +30,7 @@ import {
   KIND_CURSOR,
   KIND_FACT,
   KIND_LOSS,
+  KIND_PACKET,
   MARK,
   MARK_FUTURE,
   MARK_REBUILT,
@@ -122,10 +124,7 @@ export class RecordEncoder {
     }
     if (link.frame !== undefined) {
       this.#u16(link.frame.length)
-      if (this.#room(link.frame.length)) {
-        this.#b.set(link.frame, this.#at)
-        this.#at += link.frame.length
-      }
+      this.#bytes(link.frame)
     }
     if (marks !== 0) this.#u8(marks)
     return this.#end(KIND_FACT, flags, medium)
@@ -147,6 +146,11 @@ export class RecordEncoder {
     this.#text(name)
     this.#u64(position)
     return this.#end(KIND_CURSOR, counter ? FLAG_COUNTER : 0)
+  }
+
+  packet(bytes: Uint8Array, future: boolean): number {
+    this.#bytes(bytes)
+    return this.#end(KIND_PACKET, future ? FLAG_FUTURE : 0)
   }
 
   loss(totals: LossTotals, ranges: readonly LossRange[]): number {
@@ -209,6 +213,12 @@ export class RecordEncoder {
     if (!this.#room(8)) return
     writeU64(this.#b, value, this.#at)
     this.#at += 8
+  }
+
+  #bytes(bytes: Uint8Array): void {
+    if (!this.#room(bytes.length)) return
+    this.#b.set(bytes, this.#at)
+    this.#at += bytes.length
   }
 
   #f64(value: number): void {

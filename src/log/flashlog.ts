@@ -171,6 +171,14 @@ export class FlashLog {
     return own
   }
 
+  /**
+   * Keeps a packet of another node that changed a template and gave no fact; `future`: its time is ahead (X36). Throws
+   * PACKET_TOO_LARGE beyond the record limits.
+   */
+  appendPacket(packet: Uint8Array, future: boolean): number {
+    return this.#append(() => this.#encoder.packet(packet, future))
+  }
+
   /** The newest value of counter `name`, undefined when there was none. */
   counter(name: string): number | undefined {
     return this.#state.counters.get(name)

@@ -22,7 +22,8 @@
 //   4  u32 boot
 //   8  u64 seq
 //  16  u8  kind
-//  17  u8  flags (fact: which parts follow; boot: 1 = clean stop; cursor: 1 = a counter, not a place in the log)
+//  17  u8  flags (fact: which parts follow; boot: 1 = clean stop; cursor: 1 = a counter, not a place in the log;
+//          packet: 1 = its time is ahead)
 //  18  u48 mono_ms
 //  24  u48 wall_ms
 //  30  u8  time quality
@@ -35,6 +36,7 @@
 // [u16 n, n bytes of the packet] [u8 marks]; brackets as the flags say.
 // boot: version. clock: true wall_ms f64, offset_ms f64, source. cursor: name, u64 seq.
 // loss: 4 × u64 totals in the order of REASONS, u16 n, n × { u8 reason, u64 from, u64 to, u32 records }.
+// packet: the bytes of the packet, up to the CRC.
 import type { LossReason, RecordKind, TimeQuality } from './record'
 
 export const MAGIC = 'OSNLOG1\n'
@@ -57,12 +59,13 @@ export const AT_WALL = 24
 export const AT_QUALITY = 30
 export const AT_MEDIUM = 31
 
-export const KINDS: readonly RecordKind[] = ['fact', 'boot', 'clock', 'cursor', 'loss']
+export const KINDS: readonly RecordKind[] = ['fact', 'boot', 'clock', 'cursor', 'loss', 'packet']
 export const KIND_FACT = 0
 export const KIND_BOOT = 1
 export const KIND_CLOCK = 2
 export const KIND_CURSOR = 3
 export const KIND_LOSS = 4
+export const KIND_PACKET = 5
 
 export const QUALITIES: readonly TimeQuality[] = ['unknown', 'unsynced', 'synced']
 export const REASONS: readonly LossReason[] = ['damaged', 'torn', 'dropped', 'overflow']
@@ -100,6 +103,8 @@ export const MARK_FUTURE = 1
 export const MARK_REBUILT = 2
 export const FLAG_STOP = 1
 export const FLAG_COUNTER = 1
+/** of a packet: its time is further ahead than receiver.max_future_s (X36) */
+export const FLAG_FUTURE = 1
 
 const HIGH = 2 ** 32
 

@@ -4,7 +4,7 @@ import type { Fact, LinkMetadata } from '../pipeline/fact'
 /** How far a time can be trusted; `unknown` is the time of another machine, taken as it came (D18). */
 export type TimeQuality = 'unknown' | 'unsynced' | 'synced'
 
-export type RecordKind = 'fact' | 'boot' | 'clock' | 'cursor' | 'loss'
+export type RecordKind = 'fact' | 'boot' | 'clock' | 'cursor' | 'loss' | 'packet'
 
 /** Why records are no longer there. `dropped`: the bounds; `overflow`: RAM was full while the disk refused; `damaged`:
  *  the medium gave other bytes back; `torn`: a write cut off by a power loss before it was committed. */
@@ -60,5 +60,7 @@ export interface LogRecord {
   readonly counter?: { readonly name: string; readonly value: number }
   readonly clock?: ClockChange
   readonly bootInfo?: BootInfo
+  /** a packet of another node that changed a template and gave no fact of its own */
+  readonly packet?: { readonly bytes: Uint8Array; readonly future: boolean }
   readonly loss?: { readonly totals: LossTotals; readonly ranges: readonly LossRange[] }
 }

@@ -7,7 +7,7 @@
 // without delivery exchange is logged and not acknowledged; one without a time is stamped and answered with the time (X11);
 // one from an address that receiver.allow does not name is dropped unread; one the log cannot hold is counted `too_large`
 // and acknowledged, since it would come for ever. A medium that acknowledges by itself (MQTT) is called by origin.settle: after
-// the commit, at once for what will never be good, false for what is to come again; templates.ts keeps what such packets
+// the commit, at once for what will never be good, false for what is to come again; template-recovery.ts keeps what such packets
 // need after a crash, for what was acknowledged does not come again as FULL. What secure sessions ask for is answered by their own wall (session).
 // Nothing received can stop the gateway.
 import { asOsError } from '../../lib/errors'
@@ -220,6 +220,8 @@ export class Receive {
     }
     session?.decoded(packet, received, origin)
     const { fact, meta } = received
+    // a bare packet of a medium that acknowledges by itself does not come again
+    const acknowledges = !peer && origin.settle
     this.#heard(fact.aid, origin)
     if (received.needFull) {
       if (origin.settle && this.frames.has(packet, meta)) {
@@ -241,7 +243,7 @@ export class Receive {
     const hash = contentHash(fact, this.#options.pickers)
     if (duplicates.seen(fact.aid, fact.tRaw, hash)) {
       this.counters.duplicates++
-      if (origin.settle && received.advanced) templatesMoved(log)
+      if (acknowledges && received.advanced) templatesMoved(log, packet, meta)
       // the record it repeats may be one that was not waited for: with that lost, this packet must count as new
       this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash))
       return
@@ -263,7 +265,7 @@ export class Receive {
       const quality = meta.server_stamped ? qualityOf(time) : 'unknown'
       record = log.appendFact(
         fact,
-        origin.settle ? framed(link, packet, meta) : teaches ? shaped(link, packet) : link,
+        acknowledges ? framed(link, packet, meta) : teaches ? shaped(link, packet) : link,
         quality,
       )
     } catch (error) {
@@ -274,7 +276,7 @@ export class Receive {
       if (code === 'PACKET_TOO_LARGE') {
         // it will not become smaller: unanswered it would come for ever, and everything behind it wait
         this.counters.too_large++
-        if (origin.settle && received.advanced) templatesMoved(log)
+        if (acknowledges && received.advanced) templatesMoved(log, packet, meta)
         this.#acknowledge(peer, origin, seq)
         return
       }

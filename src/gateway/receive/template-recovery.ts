@@ -4,16 +4,19 @@
 // packets of the log go through the receiver once more: it then knows exactly what it knew, since nothing is acknowledged
 // before its record is on flash and what was not comes again in order.
 //
-// What would make that wrong: a template that moved without a record, by a packet that is a duplicate of one which came
-// another way, or too large for the log. That writes a mark, and only what follows the mark is believed. A record of the
+// A packet that repeats a fact of the log as another frame (a FULL for what came as a DIFF) moves its template and gives no
+// fact: it is kept as a record of its own. What the log cannot hold writes a mark, and only what follows the mark is believed:
+// the templates before it are gone, and a DIFF gives what it carries until a FULL. A record of the
 // same AID without its packet came over another medium: of its templates only shape, states and units count then, and a DIFF
 // gives what it carries (X33, rebuilt). Bare packets of such media are kept where they changed a shape, a state or a unit.
 import type { FlashLog, LogRecord } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
 import type { PacketMeta } from '../../pipeline/receive'
 import type { Receiver } from '../../pipeline/receiver'
+import { asOsError } from '../../lib/errors'
 import { DuplicateFilter } from '../../protocol/duplicates'
 import { crc32c } from '../../wire/crc'
+import { sourceAid } from './receiver-session'
 
 const MARK = 'receive:templates'
 const NOTHING = new Uint8Array(0)
@@ -36,9 +39,14 @@ export const shaped = (link: LinkMetadata, packet: Uint8Array): LinkMetadata => 
   frame: Buffer.concat([Buffer.of(SHAPE_ONLY), packet]),
 })
 
-/** A template moved and no record tells of it. The mark is on flash before anything after it is acknowledged. */
-export function templatesMoved(log: FlashLog): void {
-  log.appendCounter(MARK, log.lastSeq)
+/** A template moved by a packet that gave no record. What tells of it is on flash before anything after it is acknowledged. */
+export function templatesMoved(log: FlashLog, packet: Uint8Array, { future }: PacketMeta): void {
+  try {
+    log.appendPacket(packet, future === true)
+  } catch (error) {
+    if (asOsError(error).code !== 'PACKET_TOO_LARGE') throw error
+    log.appendCounter(MARK, log.lastSeq)
+  }
 }
 
 /**
@@ -73,8 +81,9 @@ export class Replay {
     this.#from = log.counter(MARK) ?? 0
   }
 
-  take({ seq, fact, link }: LogRecord): void {
+  take({ seq, fact, link, packet }: LogRecord): void {
     const frame = link?.frame
+    if (packet && seq > this.#from) this.#receiver.replay(packet.bytes, sourceAid(packet.bytes), packet.future)
     if (!fact) return
     const isShape = frame !== undefined && frame[0] === SHAPE_ONLY
     if (frame && !isShape) this.#frames.note(frame, fact)

@@ -1,7 +1,7 @@
 // What a gateway still knows after a restart: the last time of each device, the packets it has, and which templates are
 // too old to build on.
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -64,7 +64,7 @@ function machine(t: TestContext) {
     gateway: Gateway
     clock: ManualClock
     replies: Buffer[]
-    hear(p: Uint8Array): void
+    hear(p: Uint8Array, settle?: (taken: boolean) => void): void
     facts(): Fact[]
   }> => {
     const clock = new ManualClock(wall)
@@ -94,7 +94,7 @@ function machine(t: TestContext) {
       for (let record = reader.next(); record; record = reader.next()) list.push(record.fact!)
       return list
     }
-    return { gateway, clock, replies, hear: packet => gateway.receive.packet(packet, origin), facts }
+    return { gateway, clock, replies, hear: (packet, settle) => gateway.receive.packet(packet, { ...origin, settle }), facts }
   }
 }
 
@@ -196,5 +196,35 @@ test('packets that are in the log are known again, and without its templates a r
     [1, 2, 3, 5, 6],
   )
   assert.equal(gateway.receive.counters.refused, 2)
+  await gateway.stop()
+})
+
+test('after a kill a DIFF of a broker is whole, though the FULL before it only repeated what was known', async t => {
+  const start = machine(t)
+  const both = (k: number, a: number): Fact => {
+    const { sensors, ...rest } = fact(k, a)
+    return { ...rest, sensors: [...sensors, { id: 'b', status: 'OK', unit: 'K', value: 7 }] }
+  }
+  const settled: boolean[] = []
+  const broker = (taken: boolean): void => void settled.push(taken)
+  const before = await start(T0)
+  const first = new UplinkEncoder({ aid: 9, units })
+  for (const k of [1, 2, 3, 4]) before.hear(first.encode(both(k, k)).bytes, broker)
+  // the sender starts anew, and sends as a FULL what the broker had already; its next DIFF waits in the broker
+  const again = new UplinkEncoder({ aid: 9, units, firstTid: 2 })
+  for (const k of [4, 4, 4]) before.hear(again.encode(both(k, k)).bytes, broker)
+  const waits = again.encode(both(5, 5)).bytes
+  assert.deepEqual([before.gateway.receive.counters.duplicates, waits[0]], [3, 0xaa])
+  await before.gateway.log.flush()
+  const { dataDir } = before.gateway.config
+  cpSync(dataDir, `${dataDir}.killed`, { recursive: true })
+  await before.gateway.stop()
+  rmSync(dataDir, { recursive: true })
+  renameSync(`${dataDir}.killed`, dataDir)
+
+  const { gateway, hear, facts } = await start(T0 + 1000)
+  assert.equal(gateway.log.cleanStop, false)
+  hear(waits, broker)
+  assert.deepEqual(facts().at(-1), both(5, 5))
   await gateway.stop()
 })

@@ -54,6 +54,10 @@ function rig(refusal: (fact: Fact) => Error | null = () => null) {
       return kept.push(fact)
     },
     appendCounter: (name: string) => void marks.push(name),
+    appendPacket: (bytes: Uint8Array) => {
+      if (marks.length > 1) throw new OsError('PACKET_TOO_LARGE', 'a packet')
+      marks.push(`packet of ${bytes.length}`)
+    },
     committed: (record: number) =>
       record <= committedSeq
         ? Promise.resolve()
@@ -197,7 +201,7 @@ test('a fact no record can hold is counted and acknowledged, so that it does not
   assert.deepEqual([receive.counters.too_large, kept.length], [1, 2])
 })
 
-test('a template that moved without a record leaves a mark, where the medium acknowledges and only there', async () => {
+test('a packet that moved a template and gave no record is kept, where the medium acknowledges and only there', async () => {
   const { receive, kept, marks, from, commit } = rig(({ tRaw }) =>
     tRaw % 10 === 2 ? new OsError('PACKET_TOO_LARGE', 'a text') : null,
   )
@@ -213,7 +217,9 @@ test('a template that moved without a record leaves a mark, where the medium ack
   assert.deepEqual([receive.counters.too_large, marks.length, settled], [2, 1, [true, true]])
   receive.packet(packet(13), from('a'))
   receive.packet(packet(13), broker)
-  assert.deepEqual([receive.counters.duplicates, marks], [1, ['receive:templates', 'receive:templates']])
+  assert.deepEqual([receive.counters.duplicates, marks], [1, ['packet of 44', 'packet of 44']])
   receive.packet(packet(13), from('b'))
   assert.deepEqual([receive.counters.duplicates, marks.length], [2, 2])
+  receive.packet(packet(22), broker)
+  assert.deepEqual(marks.slice(2), ['receive:templates'], 'what the log cannot hold leaves a mark')
 })

@@ -89,8 +89,8 @@ function wall(options: Partial<ReceiveOptions> = {}) {
       links.push(link)
       return kept.push(one)
     },
-    appendCounter: (...counter: unknown[]) => {
-      counters.push(counter)
+    appendPacket: (bytes: Uint8Array) => {
+      counters.push(['packet', Buffer.from(bytes).toString('hex')])
       return kept.length
     },
     committed: () => new Promise<void>(done => waiting.push(done)),

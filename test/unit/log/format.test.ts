@@ -82,6 +82,10 @@ test('every kind comes back', () => {
     seq: 2 ** 50,
   })
   assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'synced').cursor('tid', 7, true)).counter, { name: 'tid', value: 7 })
+  for (const future of [false, true]) {
+    const packet = { bytes: Uint8Array.of(0x3f, 0, 255), future }
+    assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'synced').packet(packet.bytes, future)).packet, packet)
+  }
   const totals = { damaged: 1, torn: 2, dropped: 3, overflow: 2 ** 41 }
   const ranges = [{ reason: 'overflow' as const, from: 5, to: 2 ** 40, records: 9 }]
   assert.deepEqual(round(encoder.at(b, 0, 1, 0, 0, 'synced').loss(totals, ranges)).loss, { totals, ranges })

@@ -56,6 +56,9 @@ function world(options: Partial<ReceiveOptions> = {}) {
       return ++state.kept
     },
     appendCounter: () => state.marks++,
+    appendPacket: () => {
+      throw new OsError('PACKET_TOO_LARGE', 'a packet')
+    },
     flush: async () => void state.flushes++,
     committed: () => new Promise<void>((done, fail) => waiting.push({ done, fail })),
   }
