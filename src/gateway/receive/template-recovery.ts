@@ -9,11 +9,12 @@
 // the templates before it are gone, and a DIFF gives what it carries until a FULL. A record of the
 // same AID without its packet came over another medium: of its templates only shape, states and units count then, and a DIFF
 // gives what it carries (X33, rebuilt). Bare packets of such media are kept where they changed a shape, a state or a unit.
+
+import { asOsError } from '../../lib/errors'
 import type { FlashLog, LogRecord } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
 import type { PacketMeta } from '../../pipeline/receive'
 import type { Receiver } from '../../pipeline/receiver'
-import { asOsError } from '../../lib/errors'
 import { DuplicateFilter } from '../../protocol/duplicates'
 import { crc32c } from '../../wire/crc'
 import { sourceAid } from './receiver-session'

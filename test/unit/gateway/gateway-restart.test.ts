@@ -94,7 +94,13 @@ function machine(t: TestContext) {
       for (let record = reader.next(); record; record = reader.next()) list.push(record.fact!)
       return list
     }
-    return { gateway, clock, replies, hear: (packet, settle) => gateway.receive.packet(packet, { ...origin, settle }), facts }
+    return {
+      gateway,
+      clock,
+      replies,
+      hear: (packet, settle) => gateway.receive.packet(packet, { ...origin, settle }),
+      facts,
+    }
   }
 }
 
