@@ -12,5 +12,32 @@ export const systemTimers: Timers = {
   },
 }
 
+/** what runs near the same whole second of the monotonic clock */
+const seconds = new Map<number, Set<() => void>>()
+
+/** Runs at the whole second nearest to the time, all of a second with one wake-up of the processor. Keeps no program alive. */
+export const secondTimers: Timers = {
+  after: (ms, run) => {
+    const now = performance.now()
+    const second = Math.round((now + ms) / 1000)
+    const due = seconds.get(second) ?? new Set()
+    const fire = (): void => {
+      seconds.delete(second)
+      for (const one of due) {
+        due.delete(one)
+        try {
+          one()
+        } catch (error) {
+          setImmediate(fire)
+          throw error
+        }
+      }
+    }
+    if (!seconds.has(second)) setTimeout(fire, second * 1000 - now).unref()
+    seconds.set(second, due.add(run))
+    return () => due.delete(run)
+  },
+}
+
 /** Settles after `ms`. */
 export const sleep = (timers: Timers, ms: number): Promise<void> => new Promise(resolve => timers.after(ms, resolve))

@@ -5,7 +5,7 @@
 import type { Clock } from '../lib/clock'
 import { asOsError } from '../lib/errors'
 import type { Logger } from '../lib/logger'
-import type { Timers } from '../lib/timers'
+import { secondTimers, systemTimers, type Timers } from '../lib/timers'
 import type { Source, SourceReading } from './contracts'
 
 /** `at` is UNIX ms: when the read began, or for a late one when it ended. */
@@ -39,6 +39,7 @@ export class Schedule {
   readonly #source: Source
   readonly #options: ScheduleOptions
   readonly #deadlineMs: number
+  readonly #whole: boolean
   /** counts starts; what belongs to an older one is dropped */
   #run = 0
   /** when the next read is due, on the monotonic clock */
@@ -54,13 +55,15 @@ export class Schedule {
   constructor(source: Source, options: ScheduleOptions) {
     this.#source = source
     this.#options = options
+    this.#whole = options.timers === systemTimers && source.intervalMs % 1000 === 0
     this.#deadlineMs = options.deadlineMs ?? Math.min(10_000, Math.max(1000, source.intervalMs))
   }
 
-  /** Reads at once, then every interval. */
+  /** Reads at once, then every interval; one of whole seconds at whole seconds, where other sources are read, too. */
   start(): void {
     this.stop()
-    this.#due = this.#options.clock.mono()
+    const now = this.#options.clock.mono()
+    this.#due = this.#whole ? Math.round(now / 1000) * 1000 : now
     this.#turn(this.#run)
   }
 
@@ -91,7 +94,7 @@ export class Schedule {
       this.tally.skipped += missed
       this.#due += missed * interval
     }
-    this.#cancelTurn = timers.after(this.#due - now, () => {
+    this.#cancelTurn = (this.#whole ? secondTimers : timers).after(this.#due - now, () => {
       if (run === this.#run) this.#turn(run)
     })
   }

@@ -1,18 +1,10 @@
 // Watches the gateway's clock (D18): looks for jumps of the OS clock every second, asks every minute, and at each jump, who
 // confirms it, and keeps the last right time for the next start.
 import type { Clock } from '../../lib/clock'
-import type { Timers } from '../../lib/timers'
+import { secondTimers, type Timers } from '../../lib/timers'
 import type { NodeClock, TimeQuality, TimeStep } from '../../protocol/time'
 import type { SavedTime } from './last-time'
 import type { NtpReport, TimeSources } from './time-sources'
-
-/** a watch keeps no program alive */
-const quietTimers: Timers = {
-  after: (ms, run) => {
-    const timer = setTimeout(run, ms).unref()
-    return () => clearTimeout(timer)
-  },
-}
 
 const LOOK_MS = 1000
 const ASK_MS = 60_000
@@ -55,7 +47,7 @@ export class TimeWatch {
 
   constructor(options: TimeWatchOptions) {
     this.#o = options
-    this.#timers = options.timers ?? quietTimers
+    this.#timers = options.timers ?? secondTimers
     const saved = options.saved.read()
     if (saved !== null) options.time.noteSaved(saved)
   }
