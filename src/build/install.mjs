@@ -11,6 +11,7 @@ const PARTS = [
   'esbuild',
   'jsonc-parser',
   'mqtt',
+  'mqtt-packet',
   'node-api-headers',
   'polka',
   'preact',

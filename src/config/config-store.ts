@@ -232,7 +232,9 @@ export class ConfigStore {
     if (limits.prefixes) refuseOutside(typed, limits.prefixes)
     const edits = typed.map(({ path, value }) => ({ path: meantPath(path), value }))
     for (const { path } of limits.own ? [] : edits) refuseUnknown(this.#walk, path)
-    const changes = yield* this.#changing(edits, limits)
+    const { before, after } = yield* this.#applying(edits, limits)
+    if (before === after) return []
+    const changes = yield* changesOf(this.#walk, edits, before, after)
     return changes.filter(change => !same(change.old, change.new))
   }
 
@@ -370,6 +372,8 @@ export class ConfigStore {
       yield
       const outcome = yield* editing(this.#walk, document, edits, { list, strict: strict === true, effective: before })
       yield
+      if (outcome.text === text && document === known && !this.#problem && this.#files.exists(this.path))
+        return { before, after: before }
       if (!own) refuseUnknownKeys(this.#walk, document, outcome)
       yield
       const checked = yield* interpreting(this.#schema, withoutLines(outcome, edits))

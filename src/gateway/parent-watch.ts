@@ -5,15 +5,15 @@ export const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT ==
 
 /** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
 export async function stopped(signal: AbortSignal): Promise<void> {
-  const { stdin } = process
+  // Node makes a stream of it when it is named, which costs a start a few ms
+  const stdin = followsParent() ? process.stdin : undefined
   await new Promise<void>(done => {
     if (signal.aborted) done()
     signal.addEventListener('abort', () => done(), { once: true })
-    if (followsParent())
-      stdin
-        .on('end', done)
-        .on('error', () => done())
-        .resume()
+    stdin
+      ?.on('end', done)
+      .on('error', () => done())
+      .resume()
   })
-  if (followsParent()) stdin.destroy()
+  stdin?.destroy()
 }

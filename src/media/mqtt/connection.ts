@@ -5,6 +5,7 @@
 // that answers pings and acknowledges no packet for 30 s loses the connection, else those packets would wait for ever.
 import type { Duplex } from 'node:stream'
 import MqttClient, { type IClientOptions, type IPublishPacket, type Packet } from 'mqtt/lib/client'
+import mqttPacket from 'mqtt-packet'
 import { asOsError, OsError } from '../../lib/errors'
 import { HeldAcks } from './acks'
 
@@ -60,6 +61,9 @@ const GOODBYE_MS = 1000
 const ACKNOWLEDGE_MS = 30_000
 /** CONNACK codes that speak of the version: 1 (3.1.1), 132 (5) */
 const WRONG_VERSION = [1, 132]
+
+// else the first packet makes 65,536 Buffers, one for each number: 15 MB of memory
+mqttPacket.writeToStream.cacheNumbers = false
 
 class VersionRefused extends OsError {}
 

@@ -315,3 +315,28 @@ test('a file keeps its comments, indentation and line ends whatever is changed a
   assert.deepEqual(parseDocument('', rewritten(parseDocument('', next), {})).value, {})
   assert.deepEqual(parseDocument('', rewritten(parseDocument('', '{}'), target)).value, target)
 })
+
+test('an update to what the file has already is no write and no change; what another program changed is set back', () => {
+  const { load, file, text } = place('{"device_id": "A"}')
+  const opened = load()
+  let saved = 0
+  const rename = (from: string, to: string): void => {
+    saved += Number(to === file)
+    realFiles.rename(from, to)
+  }
+  const files: Files = { ...realFiles, rename }
+  const store = load({ files })
+  const told: unknown[] = []
+  store.onChange(changes => told.push(...changes))
+  const log = { gateway: { log_level: 'warn' } }
+  assert.equal(store.update(log).length, 1)
+  const [written, before] = [text(), store.config]
+  assert.deepEqual([store.update(log), store.config === before, saved, told.length], [[], true, 1, 1])
+  opened.reload()
+  opened.set('gateway.log_level', 'error')
+  assert.deepEqual(store.update(log), [], 'it had this value all along')
+  assert.deepEqual([text(), saved, told.length], [written, 2, 1])
+  rmSync(file)
+  store.update(log)
+  assert.equal(text(), written, 'a file that is gone is there again')
+})
