@@ -186,12 +186,15 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     let clock = false
     const next = segments[index + 1]
     const nextPrevious = next && (lastOf(segment.base, files, next) ?? listed.get(segment.base))
+    const knownLast = nextPrevious !== undefined && nextPrevious >= segment.base ? nextPrevious : undefined
+    // what lies behind its known last record was cut off once, and a power cut took the cut back
+    const limit = next && Math.min(next.base, (knownLast ?? next.base) + 1)
     const scan = scanSegment(
       bytes,
       {
         base: segment.base,
-        ...(next && { limit: next.base }),
-        ...(nextPrevious !== undefined && nextPrevious >= segment.base && { knownLast: nextPrevious }),
+        ...(limit !== undefined && { limit }),
+        ...(knownLast !== undefined && { knownLast }),
         ...(!next && named && { headed: true, ...(named.last !== undefined && { knownLast: named.last }) }),
       },
       at => {

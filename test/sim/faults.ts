@@ -180,7 +180,8 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       return
     }
     case 'freeze':
-      if (program) program.frozenUntil = engine.now + Math.min(ms, 60_000)
+      // a second one inside it ends it no earlier: what waits comes in its order
+      if (program) program.frozenUntil = Math.max(program.frozenUntil, engine.now + Math.min(ms, 60_000))
       return
     case 'clock':
       machine.wrongBy += dice.pick([-1, 1]) * dice.scale(100, 7_200_000)

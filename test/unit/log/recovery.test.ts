@@ -212,6 +212,21 @@ test('what a killed process had written and not synced is synced before the next
   assert.equal(third.cursor('main'), seq)
 })
 
+test('a record that was cut off by one start stays out when a power cut takes the cut back, however many starts later', async () => {
+  const files = await crashed(12)
+  const name = files.segments(DIR).at(-1)!
+  const last = places(files, name).places.at(-1)!
+  const whole = files.read(`${DIR}/${name}`)
+  let now = change(files, name, bytes => bytes.subarray(0, last.at))
+  for (let starts = 1; starts <= 4; starts++) {
+    const { log, files: after } = await openLog({ files: now })
+    assert.equal(seqsOf(log.read(0)).includes(last.seq), false, `start ${starts}`)
+    log.appendFact(factOf(100 + starts), LOCAL)
+    await log.flush()
+    now = change(after.afterPowerCut(), name, () => whole)
+  }
+})
+
 test('a sync of adopted records that fails leaves them uncommitted; they are written again and committed later', async () => {
   const { log, files, timers } = await openLog()
   files.slow = () => new Promise(() => undefined)
