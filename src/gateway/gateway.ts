@@ -12,7 +12,7 @@ import { type Files, realFiles } from '../lib/files'
 import type { Logger } from '../lib/logger'
 import { masked } from '../lib/secrets'
 import { turn } from '../lib/yield'
-import { Supervisor } from '../links/supervisor'
+import { type LinkReport, Supervisor } from '../links/supervisor'
 import { FlashLog } from '../log'
 import { logSettings } from '../log/log-options'
 import { Engine } from '../pipeline/compress'
@@ -327,6 +327,11 @@ export class Gateway {
     const needsRestart = this.#reloader?.needsRestart() ?? []
     // reasons and errors come from drivers and from other machines, and may name an address with its password
     return masked(statusOf(this, { ...this.#options, uptimeS, needsRestart, time: this.#keeper.status() }))
+  }
+
+  /** The links of the status, without what else it holds. */
+  links(): Readonly<Record<string, LinkReport>> {
+    return masked(this.supervisor.links())
   }
 
   async #stop(): Promise<void> {

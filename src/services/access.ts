@@ -18,6 +18,7 @@ export function guardedAccess(
     }
   return {
     status: () => access.status(),
+    links: () => access.links(),
     submit: (readings, options) => access.submit(readings, options),
     readable: packet => access.readable(packet),
     onFact: listener => access.onFact(guard(listener)),

@@ -122,7 +122,7 @@ export interface PluginNode {
 /** What plugins use of a running gateway: nothing that stops it. Listeners get each event once, in order; one that throws is counted and logged. */
 export type GatewayAccess = Pick<
   GatewayApi,
-  'status' | 'submit' | 'readable' | 'onFact' | 'onPacket' | 'onSent' | 'onLink'
+  'status' | 'links' | 'submit' | 'readable' | 'onFact' | 'onPacket' | 'onSent' | 'onLink'
 >
 
 /** A section of a plugin that needs no formats of its own; a display provider of the display room does as well. */

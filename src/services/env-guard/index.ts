@@ -76,7 +76,7 @@ export class EnvGuardService implements Service {
     const findings = findIssues({
       config,
       remedies: readRemedies(this.#resources, files, logger),
-      ...(gateway && { status: gateway.status() }),
+      ...(gateway && { links: gateway.links() }),
       parts,
       addon,
       ...(look && { look }),

@@ -3,15 +3,15 @@
 import { configuredDevices, type DeviceAccess, deviceAccess, userName } from '../../checks/devices'
 import { type Kind, type Remedy, remedyFor } from '../../checks/remedies'
 import type { ConfigStore } from '../../config'
-import type { GatewayStatus } from '../../gateway/status'
 import { ERRORS } from '../../lib/errors'
+import type { LinkReport } from '../../links/supervisor'
 import type { EnvIssue } from './issues'
 
 export interface ProbeParts {
   readonly config: ConfigStore
   readonly remedies: readonly Remedy[]
   /** absent without a gateway */
-  readonly status?: GatewayStatus
+  readonly links?: Readonly<Record<string, LinkReport>>
   /** parts of os-node that are missing or damaged, in words */
   readonly parts: () => readonly { name: string; problem: string }[]
   /** why the native addon does not load; null: it does */
@@ -39,7 +39,7 @@ function lackOf(reason: string, hint: string): Kind | null {
   return null
 }
 
-export function findIssues({ config, remedies, status, parts, addon, look = deviceAccess }: ProbeParts): EnvIssue[] {
+export function findIssues({ config, remedies, links, parts, addon, look = deviceAccess }: ProbeParts): EnvIssue[] {
   const user = userName()
   const findings = new Map<string, EnvIssue>()
   const add = (kind: Kind, resource: string, message: string, needed_by: readonly string[], group?: string): void => {
@@ -61,7 +61,7 @@ export function findIssues({ config, remedies, status, parts, addon, look = devi
   const missing = addon()
   if (missing !== null) add('package', 'native addon', missing, [])
   for (const { name, problem } of parts()) add('package', name, problem, [])
-  for (const [name, link] of Object.entries(status?.links ?? {})) {
+  for (const [name, link] of Object.entries(links ?? {})) {
     if (link.state !== 'down' || link.reason === undefined) continue
     const kind = lackOf(link.reason, link.hint ?? '')
     // a chip on a bus that is there is the link's own

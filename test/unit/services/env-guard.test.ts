@@ -99,7 +99,7 @@ test('missing devices, rights and packages are collected, with what to do, until
   delete looks['/dev/ttyUSB3']
   gateway.state = { links: {} }
   host.clock.wallMs += 5
-  for (const listener of gateway.links) listener({ name: 'adapter' } as never)
+  for (const listener of gateway.linkListeners) listener({ name: 'adapter' } as never)
   await timers.advance(1001)
   assert.equal(service.status().resolved, 3)
   assert.equal(service.status().open, 2)
@@ -110,7 +110,7 @@ test('missing devices, rights and packages are collected, with what to do, until
   assert.equal(service.status().open, 3)
   service.stop()
   assert.equal(timers.pending, 0)
-  assert.equal(gateway.links.size, 0)
+  assert.equal(gateway.linkListeners.size, 0)
 })
 
 test('what drivers say of hardware that is not there is collected, other reasons are not', t => {

@@ -84,11 +84,14 @@ export class FakeGateway implements GatewayAccess {
   readonly facts = new Set<(event: FactEvent) => void>()
   readonly packets = new Set<(event: PacketEvent) => void>()
   readonly sent = new Set<(event: SentEvent) => void>()
-  readonly links = new Set<(event: LinkEvent) => void>()
+  readonly linkListeners = new Set<(event: LinkEvent) => void>()
   state: Partial<GatewayStatus> = { links: {} }
 
   status(): GatewayStatus {
     return this.state as GatewayStatus
+  }
+  links(): GatewayStatus['links'] {
+    return this.state.links ?? {}
   }
   /** of devices whose packets may be read */
   readonly keys = new Map<number, Uint8Array>()
@@ -112,8 +115,8 @@ export class FakeGateway implements GatewayAccess {
     return () => void this.sent.delete(listener)
   }
   onLink(listener: (event: LinkEvent) => void): () => void {
-    this.links.add(listener)
-    return () => void this.links.delete(listener)
+    this.linkListeners.add(listener)
+    return () => void this.linkListeners.delete(listener)
   }
   sends(packet: Uint8Array, medium = 'UDP'): void {
     for (const listener of this.sent) listener({ packet, medium })

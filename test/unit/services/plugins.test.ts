@@ -357,7 +357,7 @@ test('a listener that throws or rejects is counted, and hears the next event', a
   }
   const { plugins } = make(t, { builtins: table(definition), gateway })
   await plugins.startConfigured()
-  for (let k = 0; k < 2; k++) for (const listener of gateway.links) listener({ name: 'x' } as never)
+  for (let k = 0; k < 2; k++) for (const listener of gateway.linkListeners) listener({ name: 'x' } as never)
   await new Promise(resolve => setImmediate(resolve))
   assert.equal(heard, 2)
   assert.deepEqual([row(plugins, 'env_guard').failures, row(plugins, 'env_guard').running], [4, true])
