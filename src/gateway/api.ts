@@ -41,7 +41,7 @@ export interface GatewayApi {
   /** settles once the configured links are made */
   sources(): Promise<SourcesApi>
   status(): GatewayStatus
-  /** state, reason and hint of each link, which costs a tenth of a status */
+  /** the links as the supervisor has them, without secrets; for parts that need no whole status */
   links(): Readonly<Record<string, LinkReport>>
   /** the newest readings of each device and medium */
   latest(): readonly LatestReading[]

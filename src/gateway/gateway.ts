@@ -329,7 +329,7 @@ export class Gateway {
     return masked(statusOf(this, { ...this.#options, uptimeS, needsRestart, time: this.#keeper.status() }))
   }
 
-  /** The links of the status, without what else it holds. */
+  /** State, reason and hint of each link, without secrets. */
   links(): Readonly<Record<string, LinkReport>> {
     return masked(this.supervisor.links())
   }

@@ -5,7 +5,7 @@ export const followsParent = (): boolean => process.env.OS_NODE_FOLLOW_PARENT ==
 
 /** Settles when the signal aborts, or when the gateway this one belongs to is gone. */
 export async function stopped(signal: AbortSignal): Promise<void> {
-  // Node makes a stream of it when it is named, which costs a start a few ms
+  // the getter opens a stream: only where it is read
   const stdin = followsParent() ? process.stdin : undefined
   await new Promise<void>(done => {
     if (signal.aborted) done()

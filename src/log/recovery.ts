@@ -187,7 +187,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     const next = segments[index + 1]
     const nextPrevious = next && (lastOf(segment.base, files, next) ?? listed.get(segment.base))
     const knownLast = nextPrevious !== undefined && nextPrevious >= segment.base ? nextPrevious : undefined
-    // what lies behind its known last record was cut off once, and a power cut took the cut back
+    // records after the last one that the next header names were truncated by an earlier start; a power cut undid that
     const limit = next && Math.min(next.base, (knownLast ?? next.base) + 1)
     const scan = scanSegment(
       bytes,

@@ -220,7 +220,7 @@ export class Receive {
     }
     session?.decoded(packet, received, origin)
     const { fact, meta } = received
-    // a bare packet of a medium that acknowledges by itself does not come again
+    // once the medium has acknowledged a bare packet, the sender does not repeat it
     const acknowledges = !peer && origin.settle
     this.#heard(fact.aid, origin)
     if (received.needFull) {

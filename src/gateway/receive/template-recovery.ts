@@ -4,12 +4,11 @@
 // packets of the log go through the receiver once more: it then knows exactly what it knew, since nothing is acknowledged
 // before its record is on flash and what was not comes again in order.
 //
-// A packet that repeats a fact of the log as another frame (a FULL for what came as a DIFF) moves its template and gives no
-// fact: it is kept as a record of its own. What the log cannot hold writes a mark, and only what follows the mark is believed:
-// the templates before it are gone, and a DIFF gives what it carries until a FULL. A record of the
-// same AID without its packet came over another medium: of its templates only shape, states and units count then, and a DIFF
-// gives what it carries (X33, rebuilt). Bare packets of such media are kept where they changed a shape, a state or a unit.
-
+// A duplicate fact in another frame (a FULL for what came as a DIFF) changes its template and gives no fact: the packet is
+// logged as a record of kind `packet`. One too large for the log leaves a mark instead; templates from before the mark are
+// discarded, and a DIFF gives what it carries until a FULL. A record of the same AID without its packet came over another
+// medium: of its templates only shape, states and units count then, and a DIFF gives what it carries (X33, rebuilt). Bare
+// packets of such media are kept where they changed a shape, a state or a unit.
 import { asOsError } from '../../lib/errors'
 import type { FlashLog, LogRecord } from '../../log'
 import type { Fact, LinkMetadata } from '../../pipeline/fact'
@@ -40,7 +39,7 @@ export const shaped = (link: LinkMetadata, packet: Uint8Array): LinkMetadata => 
   frame: Buffer.concat([Buffer.of(SHAPE_ONLY), packet]),
 })
 
-/** A template moved by a packet that gave no record. What tells of it is on flash before anything after it is acknowledged. */
+/** Logs a packet that changed a template and gave no fact, so that it is on flash before any later packet is acknowledged. */
 export function templatesMoved(log: FlashLog, packet: Uint8Array, { future }: PacketMeta): void {
   try {
     log.appendPacket(packet, future === true)

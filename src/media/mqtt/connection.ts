@@ -62,7 +62,7 @@ const ACKNOWLEDGE_MS = 30_000
 /** CONNACK codes that speak of the version: 1 (3.1.1), 132 (5) */
 const WRONG_VERSION = [1, 132]
 
-// else the first packet makes 65,536 Buffers, one for each number: 15 MB of memory
+// by default mqtt-packet allocates a Buffer for each 16-bit number with its first packet: 15 MB
 mqttPacket.writeToStream.cacheNumbers = false
 
 class VersionRefused extends OsError {}
