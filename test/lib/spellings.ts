@@ -219,6 +219,8 @@ export const secretOf = (at: number): string => `hush${String(at + 10)}`
 export const spelled = (): Record<string, unknown> =>
   Object.fromEntries(Object.values(SPELLINGS).map((make, at) => [`s${at}`, make(secretOf(at))]))
 
-/** The spellings whose secrets stand in a text. */
-export const leaked = (text: string): string[] =>
-  Object.keys(SPELLINGS).filter((_, at) => text.includes(secretOf(at)) || text.includes(`99${at + 10}99`))
+/** The spellings whose secrets stand in a text. A secret of digits counts as a number of its own: times and counts hold any digits. */
+export const leaked = (text: string): string[] => {
+  const numbers = new Set(text.match(/\d+(?:\.\d+)*/g))
+  return Object.keys(SPELLINGS).filter((_, at) => text.includes(secretOf(at)) || numbers.has(`99${at + 10}99`))
+}
