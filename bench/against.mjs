@@ -3,18 +3,21 @@
 
 /** what is counted, and how much of it counts as the same: a share, and what a single figure may be off by */
 const COUNTED = [
-  { keys: /^heap_bytes_per_packet\//, share: 0.05, most: 8 },
+  { keys: /^heap_bytes_per_packet\/|^udp\/.*\/heap_bytes_per_packet$/, share: 0.05, most: 8 },
+  // what a whole gateway does besides is in it
+  { keys: /^gateway\/heap_bytes_per_packet\//, share: 0.2, most: 500 },
   { keys: /^(bytes_per_packet|bytes_per_reading)\//, share: 0.005, most: 0.01 },
+  { keys: /^growth\/readings\/\d+\/bytes$/, share: 0.005, most: 1 },
   { keys: /^flash_bytes_per_reading\//, share: 0.1, most: 4 },
-  { keys: /(^|\/)bytes_per_id$/, share: 0.05, most: 4 },
+  { keys: /(^|\/)bytes_per_(id|device)$/, share: 0.05, most: 4 },
   { keys: /(^|\/)wakeups_per_s(\/|$)/, share: 0.2, most: 1 },
 ]
 
 /**
- * `before` and `now`: key → figure. Returns `lines` for people, a ratio for each key of both (now ÷ before), and `problems`: what is counted
- * and has become more.
+ * `before` and `now`: key → figure; `due(key)`: whether this run measures it. Returns `lines` for people, a ratio for each key of both
+ * (now ÷ before), and `problems`: what is counted and has become more, or should have been counted and was not.
  */
-export function against(before, now) {
+export function against(before, now, due = () => true) {
   const lines = []
   const problems = []
   for (const [key, value] of Object.entries(now)) {
@@ -27,5 +30,8 @@ export function against(before, now) {
     if (counted && value > known + Math.max(counted.most, counted.share * known))
       problems.push(`${key}: ${value}, and it was ${known}`)
   }
+  for (const [key, known] of Object.entries(before))
+    if (!(key in now) && due(key) && COUNTED.some(({ keys }) => keys.test(key)))
+      problems.push(`${key}: not measured by this run, and it was ${known}`)
   return { lines, problems }
 }

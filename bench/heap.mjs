@@ -1,9 +1,10 @@
-// Bytes of heap that a packet costs a whole gateway on each of its paths: in from UDP, TCP and MQTT to the log, and out of the log to an
-// upstream that acknowledges. The young generation is made so large that no collection falls between the two looks; both are in the
+// Bytes of heap that a packet costs a whole gateway on each of its paths: in from UDP, TCP and MQTT to the log, and out of the log over them to
+// an upstream that acknowledges. The young generation is made so large that no collection falls between the two looks; both are in the
 // gateway's own process, and nothing is asked of it meanwhile.
 import { fork, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,16 +21,23 @@ const RATE = 4000
 /** packets at once over a medium of the library: a connection keeps 64 waiting */
 const TURN = 32
 const SENSORS = 4
+const MEDIA = { transport_status: { tcp: true }, application_status: { mqtt: true } }
 /** What a gateway does besides while they pass is spread over the packets; the fewer come at once, the more each costs. */
-const BUDGETS = { 'in/udp': 4000, 'in/tcp': 24_000, 'in/mqtt': 16_000, 'out/udp': 12_000 }
+const BUDGETS = {
+  'in/udp': 4000,
+  'in/tcp': 24_000,
+  'in/mqtt': 16_000,
+  'out/udp': 12_000,
+  'out/tcp': 12_000,
+  'out/mqtt': 20_000,
+}
 /** until everything is on flash and what follows a commit is done */
 const REST_MS = 3000
 
 function start(dir, config, verb, ...where) {
   mkdirSync(dir, { recursive: true })
   const path = join(dir, 'Config.json')
-  const flags = { transport_status: { tcp: true }, application_status: { mqtt: true } }
-  const common = { storage: { sql: { enabled: false } }, web_user: { auth_enabled: false }, RESOURCES: flags }
+  const common = { storage: { sql: { enabled: false } }, web_user: { auth_enabled: false }, RESOURCES: MEDIA }
   writeFileSync(path, JSON.stringify({ ...common, ...config }))
   const dataDir = join(dir, 'data')
   const child = fork(script, [verb, '--config', path, '--data-dir', dataDir, ...where], {
@@ -66,6 +74,17 @@ async function paced(medium, source, count) {
     await pause((1000 * TURN) / RATE)
   }
 }
+
+/** Hands every connection on to that port of this machine. */
+const handOn = (from, to) =>
+  createServer(socket => {
+    const other = connect(to, '127.0.0.1')
+    for (const [one, end] of [
+      [socket, other],
+      [other, socket],
+    ])
+      one.on('error', () => end.destroy()).pipe(end)
+  }).listen(from, '127.0.0.1')
 
 /** `{FlashLog, mediaTable}` of the built library. */
 export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, starts }) {
@@ -124,20 +143,29 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     return { pass: count => answer(sender, { rate: RATE, count }), close: () => sender.kill() }
   }
 
-  async function sending() {
-    const port = await freeUdp()
-    await backlog(FlashLog, join(dir, 'out', 'data', 'log'), PACKETS, 'GW', 4711)
-    const gateway = { sources: [], uplinks: [{ name: 'up', medium: 'UDP', host: '127.0.0.1', port }] }
+  /** `port` of the uplink; `receiver`: what the upstream listens with, besides its own UDP; `listening` runs once it does. */
+  async function sending(medium, port, receiver, listening = () => undefined) {
+    const path = `out/${medium.toLowerCase()}`
+    const home = join(dir, path.replace('/', '-'))
+    await backlog(FlashLog, join(home, 'data', 'log'), PACKETS, 'GW', 4711)
+    const gateway = { sources: [], uplinks: [{ name: 'up', medium, host: '127.0.0.1', port }] }
     const config = { device_id: 'GW', assigned_id: 4711, gateway }
-    const { child } = start(join(dir, 'out'), config, 'run', '--port', String(await freeTcp()))
+    const { child } = start(home, config, 'run', '--port', String(await freeTcp()))
     let upstream
     try {
       const pass = async () => {
-        const where = ['--host', '127.0.0.1', '--port', String(port), '--web-port', String(await freeTcp())]
-        upstream = fleet.start('end', 'serve', {}, ...where)
+        const udp = receiver ? await freeUdp() : port
+        const where = ['--host', '127.0.0.1', '--port', String(udp), '--web-port', String(await freeTcp())]
+        const receivers = receiver ? [{ name: 'in', medium, ...receiver }] : []
+        upstream = fleet.start(`end-${medium}`, 'serve', { RESOURCES: MEDIA, gateway: { receivers } }, ...where)
+        await until('the upstream listens', async () => {
+          const { links } = await ask(upstream, 'status')
+          return Object.values(links).every(({ state }) => state === 'up')
+        })
+        await listening()
         await until('every fact arrives', async () => (await factsOf(upstream)()) >= PACKETS)
       }
-      await measure('out/udp', child, pass, async () => (upstream ? factsOf(upstream)() : 0))
+      await measure(path, child, pass, async () => (upstream ? factsOf(upstream)() : 0))
     } finally {
       child.kill('SIGKILL')
     }
@@ -151,18 +179,33 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       const receiver = { medium: 'TCP', listen_host: '127.0.0.1', port }
       await receiving('in/tcp', receiver, over(mediaTable.TCP, { host: '127.0.0.1', port }))
     }
-    if (wanted('in/mqtt') && existsSync(MOSQUITTO)) {
+    if (wanted('out/udp')) await sending('UDP', await freeUdp())
+    if (wanted('out/tcp')) {
+      const port = await freeTcp()
+      await sending('TCP', port, { listen_host: '127.0.0.1', port })
+    }
+    if (!['in/mqtt', 'out/mqtt'].some(wanted)) return
+    if (existsSync(MOSQUITTO)) {
       const port = await freeTcp()
       const conf = join(dir, 'mosquitto.conf')
       writeFileSync(conf, `listener ${port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nlog_type none\n`)
-      ended.push(spawn(MOSQUITTO, ['-c', conf], { stdio: 'ignore' }))
+      const broker = spawn(MOSQUITTO, ['-c', conf], { stdio: 'ignore' })
+      ended.push(() => broker.kill())
       await pause(1000)
       const where = { host: '127.0.0.1', port }
-      await receiving('in/mqtt', { medium: 'MQTT', ...where }, over(mediaTable.MQTT, where))
-    }
-    if (wanted('out/udp')) await sending()
+      if (wanted('in/mqtt')) await receiving('in/mqtt', { medium: 'MQTT', ...where }, over(mediaTable.MQTT, where))
+      if (wanted('out/mqtt')) {
+        // the broker drops what comes while nobody has subscribed: the gateway finds it only afterwards
+        const front = await freeTcp()
+        await sending('MQTT', front, where, () => {
+          const server = handOn(front, port)
+          ended.push(() => server.close())
+        })
+      }
+    } else
+      console.log('gateway/heap_bytes_per_packet/in/mqtt and out/mqtt: not measured, this machine has no mosquitto')
   } finally {
-    for (const child of ended) child.kill()
+    for (const end of ended) end()
     await fleet.end()
     rmSync(dir, { recursive: true, force: true })
   }

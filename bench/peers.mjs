@@ -3,6 +3,9 @@
 import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
+/** readings in a packet */
+export const SIZES = [1, 4, 16]
+export const PEERS = ['json', 'cbor-x', 'msgpackr']
 
 export async function peers(rows, t0) {
   const { Encoder } = require('cbor-x')

@@ -10,9 +10,10 @@ const FACTS = 50_000
 /** facts made meanwhile that may still be on their way at the end */
 const LIVE = 20
 const AID = 4711
+const MARK = 80_000
 
-/** `put(key, value)` takes every figure. */
-export async function benchRecovery({ FlashLog }, script, put) {
+/** `put(key, value)` takes every figure, `mark(key, value, hoped)` the rate. */
+export async function benchRecovery({ FlashLog }, script, { put, mark }) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-recovery-'))
   const fleet = new Fleet(script, dir)
   try {
@@ -64,7 +65,7 @@ export async function benchRecovery({ FlashLog }, script, put) {
       const { received } = await ask(server, 'status')
       return received.facts >= FACTS && received
     })
-    put('recovery/facts_per_s', Math.round((acked - began.acked) / seconds))
+    mark('recovery/facts_per_s', Math.round((acked - began.acked) / seconds), `≥ ${MARK}`)
     put('recovery/seconds', Math.round(seconds * 10) / 10)
     put('recovery/live_ms/p50', Math.round(waits[waits.length >> 1]))
     put('recovery/live_ms/max', Math.round(waits.at(-1)))

@@ -1,4 +1,6 @@
 // The table of `npm run bench`: the figures by part, each with what it is measured against and, where there is one, its gate.
+import { PEERS, SIZES } from './peers.mjs'
+
 const RATE = '/s'
 
 /** parts in the order they are printed: title, what belongs to it, and the unit of its figures */
@@ -51,22 +53,37 @@ function unit(key) {
   return RATE
 }
 
-/** The key of the figure it is shown as a multiple of. */
+/** The keys of the figures it is shown as a multiple of. */
 function against(key) {
   const [what, how, third, size] = key.split('/')
-  if (what === 'encode' || what === 'encode_into' || what === 'uplink') return `probe/${how}/${third}`
-  if (what === 'encode_batch256') return `encode/${how}/${third}/pycore`
-  if (what === 'decode' && size === 'rscore' && how !== 'full') return `peer/msgpackr/decode/${third}`
-  if (what === 'decode') return `encode/${how}/${third}/pycore`
-  if (how === 'node-red') return `gateway/${third}/${size}`
-  if (what === 'peer') return `${third}/diff/${size}/pycore`
-  if (what === 'peer_bytes') return `bytes_per_packet/diff/${third}`
-  if (/^udp\/out\/\w+\/(send|batch)$/.test(key)) return 'udp/out/dgram'
-  if (key === 'can/in/class') return 'can/in/candump'
-  if (key === 'can/out/class') return 'can/out/cangen'
-  if (key === 'mqtt/committed/qos1') return 'mqtt/puback/qos1'
-  return undefined
+  if (what === 'encode' || what === 'encode_into' || what === 'uplink') return [`probe/${how}/${third}`]
+  if (what === 'encode_batch256') return [`encode/${how}/${third}/pycore`]
+  if (what === 'decode' && size === 'rscore' && how === 'diff')
+    return ['msgpackr', 'cbor-x'].map(name => `peer/${name}/decode/${third}`)
+  if (what === 'decode') return [`encode/${how}/${third}/pycore`]
+  if (how === 'node-red') return [`gateway/${third}/${size}`]
+  if (what === 'peer' && third === 'decode') return ['pycore', 'rscore'].map(core => `decode/diff/${size}/${core}`)
+  if (what === 'peer') return [`${third}/diff/${size}/pycore`]
+  if (what === 'peer_bytes') return [`bytes_per_packet/diff/${third}`]
+  if (/^udp\/out\/\w+\/(send|batch)$/.test(key)) return ['udp/out/dgram']
+  if (key === 'can/in/class') return ['can/in/candump']
+  if (key === 'can/out/class') return ['can/out/cangen']
+  if (key === 'mqtt/committed/qos1') return ['mqtt/puback/qos1']
+  return []
 }
+
+const PEER_KEYS = [
+  ...PEERS.flatMap(name =>
+    SIZES.flatMap(size => [`peer/${name}/encode/${size}`, `peer/${name}/decode/${size}`, `peer_bytes/${name}/${size}`]),
+  ),
+  ...['cpu_ms_per_reading/40', 'cpu_ms_per_reading/400', 'cpu_ms_per_reading/max', 'readings_per_s/max'].map(
+    figure => `peer/node-red/${figure}`,
+  ),
+]
+
+/** Where these prefixes name a figure of a peer: the keys of ours that stand beside it, which are measured with it. */
+export const partners = prefixes =>
+  PEER_KEYS.filter(key => prefixes.some(prefix => key.startsWith(prefix))).flatMap(against)
 
 const number = value =>
   Math.abs(value) >= 1000
@@ -84,10 +101,10 @@ export function printTable(results, notes) {
     console.log(`\n${title}`)
     for (const key of keys) {
       left.delete(key)
-      const other = against(key)
-      const base = other === key ? undefined : results[other]
-      const ratio = base ? `${(results[key] / base).toFixed(2)} × ${other}` : ''
-      const text = [ratio, notes.get(key)].filter(Boolean).join(', ')
+      const ratios = against(key)
+        .filter(other => results[other])
+        .map(other => `${(results[key] / results[other]).toFixed(2)} × ${other}`)
+      const text = [...ratios, notes.get(key)].filter(Boolean).join(', ')
       console.log(`  ${key.padEnd(46)} ${number(results[key]).padStart(13)} ${unit(key).padEnd(3)} ${text}`.trimEnd())
     }
   }

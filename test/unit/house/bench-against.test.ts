@@ -9,10 +9,11 @@ interface Compared {
   readonly problems: readonly string[]
 }
 
+const load = (): Promise<{ against(before: Figures, now: Figures, due?: (key: string) => boolean): Compared }> =>
+  import(pathToFileURL('bench/against.mjs').href)
+
 test('an earlier run: ratios of what both have, and a problem for each count that grew', async () => {
-  const { against } = (await import(pathToFileURL('bench/against.mjs').href)) as {
-    against(before: Figures, now: Figures): Compared
-  }
+  const { against } = await load()
   const before = {
     'encode/diff/1/pycore': 4_000_000,
     'heap_bytes_per_packet/encode/diff/1/pycore': 200,
@@ -40,10 +41,27 @@ test('an earlier run: ratios of what both have, and a problem for each count tha
 })
 
 test('a figure that was nothing counts from there', async () => {
-  const { against } = (await import(pathToFileURL('bench/against.mjs').href)) as {
-    against(before: Figures, now: Figures): Compared
-  }
+  const { against } = await load()
   const key = 'heap_bytes_per_packet/uplink/diff/1/pycore'
   assert.deepEqual(against({ [key]: 0 }, { [key]: 0 }), { lines: [`  ${key.padEnd(46)}     1.00 ×`], problems: [] })
   assert.deepEqual(against({ [key]: 0 }, { [key]: 9 }).problems, [`${key}: 9, and it was 0`])
+})
+
+test('a count that this run should have made and did not is a problem; what was not asked for is none', async () => {
+  const { against } = await load()
+  const before = {
+    'gateway/heap_bytes_per_packet/in/udp': 3000,
+    'udp/in/addon/heap_bytes_per_packet': 4,
+    'encode/diff/1/pycore': 4_000_000,
+  }
+  assert.deepEqual(against(before, {}).problems, [
+    'gateway/heap_bytes_per_packet/in/udp: not measured by this run, and it was 3000',
+    'udp/in/addon/heap_bytes_per_packet: not measured by this run, and it was 4',
+  ])
+  assert.deepEqual(against(before, {}, key => key.startsWith('encode/')).problems, [])
+  const more = { ...before, 'gateway/heap_bytes_per_packet/in/udp': 3700, 'udp/in/addon/heap_bytes_per_packet': 13 }
+  assert.deepEqual(against(before, more).problems, [
+    'gateway/heap_bytes_per_packet/in/udp: 3700, and it was 3000',
+    'udp/in/addon/heap_bytes_per_packet: 13, and it was 4',
+  ])
 })
