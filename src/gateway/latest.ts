@@ -14,15 +14,11 @@ export interface LatestReading {
 const GROUPS = 512
 
 /** A fact as every face shows it. */
-export const latestOf = (fact: Fact, { medium, address }: LinkMetadata): LatestReading => ({
-  device_id: fact.id,
-  state: fact.state,
-  t_raw: fact.tRaw,
-  source_aid: fact.aid,
-  medium,
-  ...(address !== undefined && { address }),
-  sensors: fact.sensors,
-})
+export function latestOf({ id, state, tRaw, aid, sensors }: Fact, { medium, address }: LinkMetadata): LatestReading {
+  const reading: LatestReading = { device_id: id, state, t_raw: tRaw, source_aid: aid, medium, sensors }
+  if (address !== undefined) reading.address = address
+  return reading
+}
 
 /**
  * Bounded by GROUPS. A sensor is in one group of its device: that of its newest fact. `latest`: ms after which a kept time
@@ -33,6 +29,8 @@ export class LatestBoard {
   /** groups by device, the device that was silent longest first */
   readonly #devices = new Map<string, LatestReading[]>()
   #size = 0
+  /** the last one in `#devices` */
+  #newest = ''
 
   constructor(latest: () => number = () => Number.POSITIVE_INFINITY) {
     this.#latest = latest
@@ -47,8 +45,8 @@ export class LatestBoard {
     let next = groups
     if (at >= 0) groups[at] = latestOf(fact, link)
     else next = this.#merged(groups, fact, link)
-    // it is the newest now
-    this.#devices.delete(device)
+    if (device !== this.#newest) this.#devices.delete(device)
+    this.#newest = device
     this.#replace(device, groups, next)
     for (const [oldest, list] of this.#devices) {
       if (this.#size <= GROUPS) break

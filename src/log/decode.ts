@@ -51,6 +51,25 @@ export function checkRecord(b: Buffer, at: number, end = b.length): number {
 
 export const recordSeq = (b: Buffer, at: number): number => readU64(b, at + AT_SEQ)
 
+/** texts that records repeat: ids, units, states */
+const TEXTS = new Array<string>(1024).fill('')
+/** longer ones are rarely the same twice */
+const MAX_KEPT_TEXT = 32
+
+/** The text of these bytes; one that was read lately is not made anew. */
+function textOf(b: Buffer, at: number, end: number): string {
+  const length = end - at
+  if (length > MAX_KEPT_TEXT) return b.toString('utf8', at, end)
+  let hash = length
+  for (let k = at; k < end; k++) hash = Math.imul(hash, 31) + b[k]!
+  const slot = (hash ^ (hash >>> 10)) & (TEXTS.length - 1)
+  const text = TEXTS[slot]!
+  let same = text.length === length
+  // a text of other signs than ASCII has bytes of 128 and more, which no code below equals
+  for (let k = 0; same && k < length; k++) same = text.charCodeAt(k) === b[at + k] && b[at + k]! < 0x80
+  return same ? text : (TEXTS[slot] = b.toString('utf8', at, end))
+}
+
 class Cursor {
   constructor(
     readonly b: Buffer,
@@ -85,7 +104,7 @@ class Cursor {
     if (length & 0x80) length = ((length & 0x7f) << 8) | this.u8()
     this.at += length
     if (this.at > this.b.length) throw new RangeError('a text goes on behind the record')
-    return this.b.toString('utf8', this.at - length, this.at)
+    return textOf(this.b, this.at - length, this.at)
   }
 }
 
@@ -101,12 +120,15 @@ export function decodeRecord(b: Buffer, at: number): LogRecord {
   }
 }
 
+type Building<T> = { -readonly [K in keyof T]: T[K] }
+
+/** Members are assigned one by one: to spread objects into each other takes longer than all that is read here. */
 function readRecord(b: Buffer, at: number): LogRecord {
   const kind = KINDS[b[at + AT_KIND]!]!
   const flags = b[at + AT_FLAGS]!
   const code = b[at + AT_MEDIUM]!
   const c = new Cursor(b, at + RECORD_HEADER)
-  const base = {
+  const record: Building<LogRecord> = {
     seq: recordSeq(b, at),
     boot: b.readUInt32LE(at + AT_BOOT),
     kind,
@@ -117,30 +139,37 @@ function readRecord(b: Buffer, at: number): LogRecord {
   }
   switch (kind) {
     case 'fact':
-      if (flags & FLAG_ALARM) return { ...base, ...readFact(c, flags, base.medium), alarm: true }
-      return { ...base, ...readFact(c, flags, base.medium) }
+      readFact(c, flags, record)
+      if (flags & FLAG_ALARM) record.alarm = true
+      break
     case 'boot':
-      return { ...base, bootInfo: { stop: (flags & FLAG_STOP) !== 0, version: c.text() } }
+      record.bootInfo = { stop: (flags & FLAG_STOP) !== 0, version: c.text() }
+      break
     case 'clock':
-      return { ...base, clock: { trueWallMs: c.f64(), offsetMs: c.f64(), source: c.text() } }
+      record.clock = { trueWallMs: c.f64(), offsetMs: c.f64(), source: c.text() }
+      break
     case 'cursor':
-      if (flags & FLAG_COUNTER) return { ...base, counter: { name: c.text(), value: c.u64() } }
-      return { ...base, cursor: { name: c.text(), seq: c.u64() } }
+      if (flags & FLAG_COUNTER) record.counter = { name: c.text(), value: c.u64() }
+      else record.cursor = { name: c.text(), seq: c.u64() }
+      break
     case 'loss':
-      return { ...base, loss: readLoss(c) }
+      record.loss = readLoss(c)
+      break
     case 'packet': {
       const bytes = c.bytes(recordLength(b, at) - RECORD_OVERHEAD)
-      return { ...base, packet: { bytes, future: (flags & FLAG_FUTURE) !== 0 } }
+      record.packet = { bytes, future: (flags & FLAG_FUTURE) !== 0 }
     }
   }
+  return record
 }
 
-function readFact(c: Cursor, flags: number, medium: string): { fact: Fact; link: LinkMetadata } {
+/** Reads the fact of a record and where it came from. */
+function readFact(c: Cursor, flags: number, record: Building<LogRecord>): void {
   const aid = c.u32()
   const tRaw = c.f64()
   const id = c.text()
   const state = c.text()
-  const link: { -readonly [K in keyof LinkMetadata]: LinkMetadata[K] } = { medium }
+  const link: Building<LinkMetadata> = { medium: record.medium }
   if (flags & FLAG_RSSI) link.rssi = c.f64()
   if (flags & FLAG_SNR) link.snr = c.f64()
   if (flags & FLAG_ADDRESS) link.address = c.text()
@@ -169,7 +198,8 @@ function readFact(c: Cursor, flags: number, medium: string): { fact: Fact; link:
     if (marks & MARK_FUTURE) link.future = true
     if (marks & MARK_REBUILT) link.template_rebuilt = true
   }
-  return { fact, link }
+  record.fact = fact
+  record.link = link
 }
 
 function readLoss(c: Cursor): { totals: LossTotals; ranges: LossRange[] } {

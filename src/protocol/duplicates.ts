@@ -115,6 +115,8 @@ export class DuplicateFilter {
   readonly #maxDevices: number
   readonly #maxBytes: number
   readonly #devices = new Map<number, Recent>()
+  /** the last one in `#devices` */
+  #newest: Recent | undefined
   #bytes = 0
   /** duplicates detected since the start */
   duplicates = 0
@@ -175,12 +177,14 @@ export class DuplicateFilter {
 
   #device(aid: number): Recent {
     let device = this.#devices.get(aid)
+    if (device && device === this.#newest) return device
     if (device) this.#devices.delete(aid)
     else {
       device = new Recent()
       this.#bytes += DEVICE_BYTES + FIRST_SIZE * ENTRY_BYTES
     }
     this.#devices.set(aid, device)
+    this.#newest = device
     while (this.#devices.size > this.#maxDevices || (this.#bytes > this.#maxBytes && this.#devices.size > 1)) {
       const [oldest, { size }] = this.#devices.entries().next().value!
       this.#bytes -= DEVICE_BYTES + size * ENTRY_BYTES

@@ -248,15 +248,12 @@ export class Receive {
       this.#acknowledge(peer, origin, seq, () => duplicates.forget(fact.aid, fact.tRaw, hash))
       return
     }
-    const link: LinkMetadata = {
-      medium: origin.medium,
-      address: origin.address,
-      ...(origin.rssi !== undefined && { rssi: origin.rssi }),
-      ...(origin.snr !== undefined && { snr: origin.snr }),
-      ...(meta.routes && { route: meta.routes }),
-      ...(meta.future && { future: true }),
-      ...(received.needFull && { template_rebuilt: true as const }),
-    }
+    const link: LinkMetadata = { medium: origin.medium, address: origin.address }
+    if (origin.rssi !== undefined) link.rssi = origin.rssi
+    if (origin.snr !== undefined) link.snr = origin.snr
+    if (meta.routes) link.route = meta.routes
+    if (meta.future) link.future = true
+    if (received.needFull) link.template_rebuilt = true
     // without the exchange nothing of a template comes again: what shapes it is kept
     const teaches = !peer && received.reshaped && !meta.late && !meta.future
     let record: number

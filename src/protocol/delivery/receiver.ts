@@ -121,6 +121,8 @@ export class DeliveryReceiver {
   readonly #peers = new Map<string, Map<number, Peer>>()
   /** the least recently used first */
   readonly #byUse = new Set<Peer>()
+  /** the last one in `#byUse` */
+  #newest: Peer | undefined
 
   constructor({ ackCommitMs = 100, maxPeers = 32_768, maxEpochs = 64 }: DeliveryReceiverOptions = {}) {
     this.#ackCommitMs = ackCommitMs
@@ -201,6 +203,7 @@ export class DeliveryReceiver {
   #peer(address: string, epoch: number, base: number): Peer {
     let epochs = this.#peers.get(address)
     let peer = epochs?.get(epoch)
+    if (peer && peer === this.#newest) return peer
     if (peer) this.#byUse.delete(peer)
     else {
       if (epochs && epochs.size >= this.#maxEpochs) this.#drop(epochs.values().next().value!)
@@ -213,6 +216,7 @@ export class DeliveryReceiver {
     epochs!.delete(epoch)
     epochs!.set(epoch, peer)
     this.#byUse.add(peer)
+    this.#newest = peer
     return peer
   }
 

@@ -195,3 +195,13 @@ test('the uuid does not depend on the order of the extras', () => {
   const uuids = orders.map(entries => uuidText(packetUuid({ ...FULL, extras: Object.fromEntries(entries) })))
   assert.equal(new Set(uuids).size, 1)
 })
+
+test('a text is never taken for another one that was read before it', () => {
+  const chars = Array.from({ length: 0x800 - 0x80 }, (_, k) => String.fromCharCode(k + 0x80))
+  // the bytes of one sign as two signs of their own, and many texts of one length
+  const texts = chars.flatMap((char, k) => [String.fromCharCode(...Buffer.from(char)), char, `s${k}`, String(k)])
+  for (const text of [...texts, ...texts.reverse()]) {
+    const { fact } = decodeRecord(write({ ...FULL, id: text, extras: { [text]: text } }, LINK), 0)
+    assert.deepEqual([fact?.id, fact?.extras], [text, { [text]: text }])
+  }
+})
