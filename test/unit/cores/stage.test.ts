@@ -1,5 +1,5 @@
 // P3: both cores give identical bytes for every input. A million random calls through both, in every dialect, diff_base and
-// precision, with and without keys: whole packets from one, batches of every size from the other, single packets between.
+// precision, with and without keys, and without sensor ids: whole packets from one, batches of every size from the other, single packets between.
 // Long: the million; `npm test` takes a hundredth of it
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -30,12 +30,12 @@ interface Pair {
   t: number
 }
 
-function pair(dialect: 'ucum' | 'attribute', diffBase: 'last' | 'sticky', precision: number): Pair {
+function pair(dialect: 'ucum' | 'attribute', diffBase: 'last' | 'sticky', precision: number, sensorIds = true): Pair {
   const clock = new ManualClock(1_710_000_000_000)
   const keys = new Map<number, Uint8Array>()
   const options = (): PureCoreOptions => ({
     resolver: dialect === 'attribute' ? attributeUnits : { resolve, resolveList },
-    ...{ units, clock, precision, unitDialect: dialect, registryDir: null },
+    ...{ units, clock, precision, unitDialect: dialect, registryDir: null, sensorIds },
     keys: { outbound: aid => keys.get(aid) ?? null, inbound: () => null },
     policy:
       diffBase === 'last'
@@ -93,6 +93,8 @@ test('random calls: the bytes, errors and refused rows of both cores are the sam
   for (const dialect of ['ucum', 'attribute'] as const)
     for (const diffBase of ['last', 'sticky'] as const)
       for (const precision of [0, 2, 4, 7, 8, 9, 10]) pairs.push(pair(dialect, diffBase, precision))
+  // payload_switches.SensorId off
+  for (const diffBase of ['last', 'sticky'] as const) pairs.push(pair('attribute', diffBase, 4, false))
   const seen = new Map<number, number>()
   let refused = 0
   for (let k = 0; k < CALLS; k++) {

@@ -7,6 +7,7 @@ import { Fusion } from '../../../src/pipeline/fuse'
 import { createPureCore } from '../../../src/pipeline/pycore'
 import type { DiffPolicy } from '../../../src/pipeline/templates'
 import { ManualClock } from '../../lib/manual'
+import { bothCores } from './both-cores'
 import { random, resolver, units } from './units'
 
 const T0 = 1_710_000_000_000
@@ -48,7 +49,7 @@ test('transmitFast gives the bytes of standardize, compress and fuse for any seq
       const key = Buffer.alloc(32, 7)
       let secure = false
       const keys = { outbound: () => (secure ? key : null), inbound: () => null }
-      const fast = createPureCore({ resolver, units, clock, precision, policy, keys })
+      const fast = bothCores({ resolver, units, clock, precision, policy, keys })
       const slow = new Fusion(null, { units, clock, precision, policy, keys, localId: 77 })
       const shapes = Array.from({ length: 4 }, (_, k) =>
         Array.from({ length: 1 + k * 2 }, (_, i): Reading => [`s${i}`, 'OK', 0, pick(['Cel', 'kPa', 'A', '%'])]),

@@ -7,7 +7,6 @@ import { Engine } from '../../../src/pipeline/compress'
 import type { Core } from '../../../src/pipeline/core'
 import type { Reading } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
-import { createPureCore } from '../../../src/pipeline/pycore'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { Standardizer } from '../../../src/pipeline/standardize'
@@ -16,6 +15,7 @@ import { attributeKeys } from '../../../src/units/attribute-conversions'
 import { roundHalfEven } from '../../../src/wire/base62'
 import { ManualClock } from '../../lib/manual'
 import { rounds } from '../../lib/random'
+import { bothCores } from './both-cores'
 import { random } from './units'
 
 const T0 = 1_710_000_000_000
@@ -34,7 +34,7 @@ const LISTS = [
 const STATES = ['OK', 'WARN', 'ERROR', 'UNKNOWN', 'Idle', '']
 
 const core = (precision: number): Core =>
-  createPureCore({ resolver: attributeUnits, unitDialect: 'attribute', clock, precision })
+  bothCores({ resolver: attributeUnits, unitDialect: 'attribute', clock, precision })
 const standardizer = (precision: number): Standardizer =>
   new Standardizer('', { clock, settings: { precision, unit_dialect: 'attribute' } })
 
@@ -154,7 +154,7 @@ test('without the switch SensorId nothing of a sensor goes out, as in the refere
   const units = new Standardizer('', { clock, settings: { unit_dialect: 'attribute', payload_switches: {} } })
   const fact = units.standardize('D', 'ONLINE', [['T1', 'OK', 1, 'Cel']], { t: 1_710_000_000 })
   assert.deepEqual(fact, { id: 'D', s: 'ONLINE', t: 1_710_000_000, s1_v: 274.15, s1_u: 'temperature', s1_s: 'OK' })
-  const off = createPureCore({ resolver: attributeUnits, unitDialect: 'attribute', clock, sensorIds: false })
+  const off = bothCores({ resolver: attributeUnits, unitDialect: 'attribute', clock, sensorIds: false })
   const engine = new Engine(null, { unitDialect: 'attribute' })
   const fusion = new Fusion(null, { unitDialect: 'attribute', clock, localId: 3 })
   const rows: Reading[] = [['T1', 'OK', 1, 'Cel']]

@@ -9,7 +9,6 @@ import { OsError } from '../../../src/lib/errors'
 import type { Core } from '../../../src/pipeline/core'
 import type { Fact, Reading, SensorFact } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
-import { createPureCore } from '../../../src/pipeline/pycore'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { UplinkEncoder } from '../../../src/pipeline/sender'
 import { resolve, resolveList } from '../../../src/units/canonical'
@@ -18,6 +17,7 @@ import { ManualClock } from '../../lib/manual'
 import { dictToFact } from '../../lib/packets'
 import { rounds } from '../../lib/random'
 import { canonicals } from '../units/canonicals'
+import { bothCores } from './both-cores'
 import { random } from './units'
 
 const T0 = 1_710_000_000_000
@@ -278,7 +278,7 @@ test('core to fusion', t => {
       fullEvery: k % 2 === 0 ? 0 : 40,
       fullIntervalMs: 0,
     }
-    const core: Core = createPureCore({ precision, units, clock, resolver, localId: k + 1, registryDir: null, policy })
+    const core: Core = bothCores({ precision, units, clock, resolver, localId: k + 1, registryDir: null, policy })
     const fusion = new Fusion(null, { precision, units, clock, localId: 0, registryDir: null })
     return {
       core,

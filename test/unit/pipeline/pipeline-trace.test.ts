@@ -5,7 +5,6 @@ import { Engine } from '../../../src/pipeline/compress'
 import type { Fact } from '../../../src/pipeline/fact'
 import { readFirmware } from '../../../src/pipeline/firmware'
 import { Fusion } from '../../../src/pipeline/fuse'
-import { createPureCore } from '../../../src/pipeline/pycore'
 import { Receiver } from '../../../src/pipeline/receiver'
 import { maxFullSize, UplinkEncoder } from '../../../src/pipeline/sender'
 import { PacketSlab } from '../../../src/pipeline/slab'
@@ -20,6 +19,7 @@ import { ManualClock } from '../../lib/manual'
 import { harmed } from '../../lib/packets'
 import { dice, outcome, Trace } from '../../lib/trace'
 import { MemFiles, systemError } from '../log/memfiles'
+import { bothCores } from './both-cores'
 import { resolver, units } from './units'
 
 const T0 = 1_710_000_000_000
@@ -118,7 +118,7 @@ test('engine, standardizer and core answer odd facts and readings as written dow
         { diffBase: 'sticky', fullEvery: 9, fullIntervalMs: 4000 },
       ] as const)
       const keys = { outbound: (aid: number) => (aid === 3 ? KEYS[0]! : null), inbound: () => null }
-      const core = createPureCore({
+      const core = bothCores({
         resolver: unitDialect === 'ucum' ? resolver : attributeUnits,
         ...{ units, clock, precision, unitDialect, policy, keys, maxTid: 6 },
       })

@@ -1,6 +1,7 @@
 // Plans of packets: what load() refuses at the edges of the wire, ties, and that a crowd of signatures keeps few plans.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createCore } from '../../../src/cores'
 import { Engine } from '../../../src/pipeline/compress'
 import type { Reading } from '../../../src/pipeline/fact'
 import { Fusion } from '../../../src/pipeline/fuse'
@@ -139,14 +140,18 @@ test('plans are bounded: 1,024 of an uplink, 4,096 of the core; then they are ma
 })
 
 test('a template that a core learns is written to its file at once, whichever way the packet is made', () => {
-  for (const way of ['transmitFast', 'encodeInto'] as const) {
+  for (const way of ['transmitFast', 'encodeInto', 'batch of rscore'] as const) {
     const files = new MemFiles()
     const clock = new ManualClock()
     const fusion = new Fusion(null, { units, clock, registryDir: '/r', files, localId: 7 })
-    const core = createPureCore({ resolver, fusion })
+    const core = createCore(way === 'batch of rscore' ? 'rscore' : 'pycore', { resolver, fusion }, assert.fail)
     const send = (id: string): void => {
       if (way === 'transmitFast') core.transmitFast([reading(5)], id, 'ONLINE', T0, 7, 'DIFF')
-      else core.encodeInto(new Uint8Array(200), 0, [reading(5)], id, 'ONLINE', T0, 7, 'DIFF')
+      else if (way === 'encodeInto') core.encodeInto(new Uint8Array(200), 0, [reading(5)], id, 'ONLINE', T0, 7, 'DIFF')
+      else {
+        core.stage([reading(5)], id, 'ONLINE', T0, 7, 'DIFF')
+        core.take()
+      }
     }
     const written = (): number => (files.exists(fusion.registry!.path(7)) ? fusion.registry!.load(7).length : 0)
     send('D')
