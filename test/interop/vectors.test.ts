@@ -1,4 +1,4 @@
-// P1: the vectors of the reference, answered by the adapter process on top of the built library. A case that differs on
+// P1: the vectors of the reference, answered by the adapter process on top of the built library; whole nodes on both cores. A case that differs on
 // purpose is named in divergences.json with its X- or D-number; a named case that passes fails here, so the list stays true.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -26,11 +26,13 @@ const record = (value: unknown): Record<string, unknown> => value as Record<stri
 
 const divergences = record(read('test/interop/divergences.json'))
 
-for (const group of GROUPS) {
+const runs = [...GROUPS.map(group => [group, 'pycore']), ['net', 'rscore']] as const
+
+for (const [group, core] of runs) {
   const { cases } = read(`test/vectors/${group}.json`) as { cases: Case[] }
-  test(`vectors: ${group}`, () => {
+  test(`vectors: ${group}, ${core}`, () => {
     const run = spawnSync(process.execPath, [join(root, 'test/interop/adapter.mjs')], {
-      input: cases.map(c => `${JSON.stringify(requestOf(c))}\n`).join(''),
+      input: cases.map(c => `${JSON.stringify({ ...requestOf(c), core })}\n`).join(''),
       encoding: 'utf8',
       maxBuffer: 1 << 28,
     })

@@ -1,4 +1,4 @@
-// net: whole nodes that pass packets to each other. `$k` is the packet of step k, `$k.response` its reply.
+// net: whole nodes, on the core that is named, that pass packets to each other. `$k` is the packet of step k, `$k.response` its reply.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type * as Library from '../../../src/index'
@@ -17,6 +17,7 @@ type LibraryNode = Library.Node
 function newNode(
   lib: Lib,
   path: string,
+  core_backend: string,
   given: Request,
   clock: { wall: () => number; mono: () => number },
 ): LibraryNode {
@@ -27,7 +28,10 @@ function newNode(
     JSON.stringify({
       device_id: 'ORACLE_NODE',
       ...identity,
-      engine_settings: { unit_dialect: 'attribute', diff_base: 'last' },
+      engine_settings: {
+        ...{ unit_dialect: 'attribute', diff_base: 'last', core_backend },
+        tx_batch_enabled: core_backend === 'rscore',
+      },
       Node_Setting: { device_role: role },
     }),
   )
@@ -35,15 +39,17 @@ function newNode(
     start_id === undefined
       ? undefined
       : new lib.IdAllocator({ baseDir: path, startId: start_id }, { now: () => Math.floor(clock.wall() / 1000) })
-  return new lib.Node(join(path, 'Config.json'), { clock, ...(allocator && { idAllocator: allocator }) })
+  const node = new lib.Node(join(path, 'Config.json'), { clock, ...(allocator && { idAllocator: allocator }) })
+  if (node.coreName !== core_backend) throw new Error(`the node has ${node.coreName}, not ${core_backend}`)
+  return node
 }
 
-function net(lib: Lib, { nodes: given, steps }: Request, dir: string): Answer {
+function net(lib: Lib, { nodes: given, steps, core = 'pycore' }: Request, dir: string): Answer {
   let seconds = 1710000000
   const clock = { wall: () => seconds * 1000, mono: () => 0 }
   const nodes = new Map<string, LibraryNode>()
   for (const [name, identity] of Object.entries(given as Record<string, Request>))
-    nodes.set(name, newNode(lib, join(dir, name), identity, clock))
+    nodes.set(name, newNode(lib, join(dir, name), core, identity, clock))
   const results: unknown[] = []
   const packetOf = (text: string): Buffer => {
     const named = /^\$(\d+)(\.response)?$/.exec(text)
@@ -70,6 +76,9 @@ function run(node: LibraryNode, step: Request, packetOf: (text: string) => Buffe
   switch (step.do) {
     case 'transmit':
       try {
+        // the bytes of single packets are the same code on both cores, those of a batch are rscore's own
+        if (node.coreName === 'rscore')
+          return sent(node.transmitBatch([{ sensors, ...(device_id && { device_id }), device_status, ...time }])[0]!)
         return sent(node.transmit(sensors, device_id, device_status, time))
       } catch (thrown) {
         return { error: 'RuntimeError', msg: reported(thrown).error }
