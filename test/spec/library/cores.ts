@@ -1,6 +1,6 @@
 // Specification, "Transporter manager", "Transporter media", "Core manager".
 import assert from 'node:assert/strict'
-import { TransporterManager } from '../../../src/index'
+import { CoreManager, TransporterManager } from '../../../src/index'
 import { MEDIA } from '../../../src/links/registry'
 import type { Row, Table } from '../rows'
 import * as is from '../shape'
@@ -23,7 +23,10 @@ const media: readonly [name: string, layer: string, port: unknown, key: string][
   ['UIP', 'L4', null, 'transport_config.uip'],
 ]
 
-const CORES: readonly [name: string, parameters: readonly string[], returns: is.Shape, given: readonly unknown[]][] = [
+type Cores = InstanceType<typeof library.CoreManager>
+type Method = keyof Cores
+
+const CORES: readonly [name: Method, parameters: readonly string[], returns: is.Shape, given: readonly unknown[]][] = [
   ['discoverCores', [], is.object, []],
   ['availableCores', [], is.listOf(is.string), []],
   ['setConfig', ['config'], is.anything, [{}]],
@@ -38,14 +41,10 @@ const CORES: readonly [name: string, parameters: readonly string[], returns: is.
 
 const core = ([name, wanted, returns, given]: (typeof CORES)[number]): Row => ({
   name: `CoreManager.${name}`,
-  pending: 'CoreManager',
-  observe: async () => {
-    const { CoreManager } = library as unknown as {
-      CoreManager: new () => Record<string, (...a: unknown[]) => unknown>
-    }
-    const manager = new CoreManager()
-    assert.ok(manager[name]!.length <= wanted.length)
-    returns(await manager[name]!(...given), name)
+  observe: () => {
+    sameParameters(parameters(CoreManager.prototype[name] as never), wanted, name)
+    const manager = new library.CoreManager()
+    returns((manager[name] as (...given: unknown[]) => unknown).apply(manager, [...given]), name)
   },
 })
 
@@ -120,7 +119,21 @@ export const coreTables: readonly Table[] = [
       },
     })),
   },
-  { title: 'Core manager', rows: CORES.map(core) },
+  {
+    title: 'Core manager',
+    rows: [
+      {
+        name: 'constructor',
+        observe: () =>
+          sameParameters(
+            constructorParameters(CoreManager),
+            ["basePackage = 'os-node.cores'", "defaultCore = 'pycore'"],
+            'CoreManager',
+          ),
+      },
+      ...CORES.map(core),
+    ],
+  },
   {
     title: 'Native core',
     rows: [
