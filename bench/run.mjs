@@ -21,6 +21,7 @@ import { benchPostgresql } from './postgresql.mjs'
 import { benchRecovery } from './recovery.mjs'
 import { benchSmallBoard } from './small-board.mjs'
 import { benchSpi } from './spi.mjs'
+import { benchSql } from './sql.mjs'
 import { benchStart } from './start.mjs'
 import { partners, printTable } from './table.mjs'
 import { benchUdp } from './udp.mjs'
@@ -115,6 +116,8 @@ if (starts('mqtt/')) {
 }
 
 if (starts('flash/')) await benchFlash({ FlashLog }, { put, mark, gate, problems })
+
+if (starts('sql/')) await benchSql({ FlashLog, DatabaseManager }, { put, mark, problems })
 
 if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
 

@@ -66,10 +66,22 @@ const ascii = {
   },
 }
 
+/** The masks of log lines, where nothing logs: their patterns are made when the module is loaded, so that it is kept as it is. */
+const unlogged = {
+  name: 'unlogged',
+  setup(build) {
+    build.onResolve({ filter: /^\.\/secrets$/ }, ({ path, resolveDir }) => ({
+      path: join(resolveDir, `${path}.ts`),
+      sideEffects: false,
+    }))
+  },
+}
+
 /** The SQL worker, a program of its own that is carried packed: u32 length of its script, the script, sql.js's wasm. */
 async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...common }) {
   const { outputFiles } = await esbuild.build({
     ...common,
+    plugins: [...common.plugins, unlogged],
     entryPoints: ['src/storage/worker.ts'],
     minify: true,
     legalComments: 'none',

@@ -111,4 +111,4 @@ export function createLogger({
 }
 
 /** Says nothing; the default of library classes. */
-export const silentLogger: Logger = createLogger({ write: () => undefined })
+export const silentLogger: Logger = /* @__PURE__ */ createLogger({ write: () => undefined })

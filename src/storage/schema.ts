@@ -35,21 +35,21 @@ PRAGMA temp_store=MEMORY;
 ATTACH DATABASE ':memory:' AS view;
 PRAGMA view.page_size=${PAGE_BYTES};
 ${tables('view')}
-CREATE UNIQUE INDEX view.os_packets_uuid ON os_packets(packet_uuid);
 CREATE INDEX view.os_packets_device ON os_packets(device_id, timestamp_raw);
 ATTACH DATABASE ':memory:' AS sums;
 CREATE TABLE sums.packets (win INTEGER NOT NULL, device_id TEXT NOT NULL, part TEXT NOT NULL, n INTEGER, lo INTEGER, hi INTEGER);
 CREATE TABLE sums.sensors (win INTEGER NOT NULL, device_id TEXT NOT NULL, part TEXT NOT NULL, n INTEGER, lo INTEGER, hi INTEGER);`
 
-/** The open window as the database of a file; it is found by time and by seq only, which keeps the file small. */
+/** The open window as the database of a file; it is found by time and by seq only, which keeps the file small. Tables of the same
+ *  form, and no ORDER BY: SQLite copies the rows as they lie, in the order of their keys. */
 export const SEAL = `
 PRAGMA sealed.journal_mode=OFF;
 PRAGMA sealed.synchronous=OFF;
 PRAGMA sealed.page_size=${PAGE_BYTES};
 BEGIN;
 ${tables('sealed')}
-INSERT INTO sealed.os_packets SELECT * FROM view.os_packets ORDER BY seq;
-INSERT INTO sealed.os_sensors SELECT * FROM view.os_sensors ORDER BY packet_seq, sensor_index;
+INSERT INTO sealed.os_packets SELECT * FROM view.os_packets;
+INSERT INTO sealed.os_sensors SELECT * FROM view.os_sensors;
 COMMIT;`
 
 // Texts are read as bytes: sql.js cuts a text at its first NUL, and a foreign packet may hold one.

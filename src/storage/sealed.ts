@@ -10,6 +10,7 @@ import type { HistoryPiece } from './history'
 import type { Piece } from './pages'
 import { SEAL } from './schema'
 import type { SqlDatabase } from './sql-api'
+import type { WindowSums } from './sums'
 import { Where } from './where'
 import { type Filter, textOf, UNITS, VALUES, type What, WindowRows } from './window'
 import type { SensorSum, Sum, Summary } from './windowfile'
@@ -17,8 +18,8 @@ import type { SensorSum, Sum, Summary } from './windowfile'
 const LOADED = 2
 const NEVER = Number.MAX_SAFE_INTEGER
 
-/** `new sql.Database(bytes)` */
-export type OpenDatabase = (bytes?: Uint8Array) => SqlDatabase
+/** A database of these bytes, or an empty one with room for so many. */
+export type OpenDatabase = (bytes?: Uint8Array, room?: number) => SqlDatabase
 
 const totals = (sums: readonly Sum[]): readonly [number, number] =>
   sums.reduce(([lo, hi], [, , , first, last]) => [Math.min(lo, first), Math.max(hi, last)] as const, [
@@ -26,10 +27,11 @@ const totals = (sums: readonly Sum[]): readonly [number, number] =>
     -NEVER,
   ] as const)
 
-/** Sums and filters of the rows; what the rows do not tell comes along. */
+/** Sums of the rows, those that were kept where they are sound; what the rows do not tell comes along. */
 export function summarize(
   rows: WindowRows,
   span: Omit<Summary, 'packets' | 'unsynced' | 'statuses' | 'sensors'>,
+  kept?: WindowSums,
 ): Summary {
   const sums = <S extends SensorSum>(sql: string): S[] =>
     rows.rows(sql).map(row => row.map(cell => (cell instanceof Uint8Array ? textOf(cell) : cell)) as unknown as S)
@@ -38,13 +40,17 @@ export function summarize(
     ...span,
     packets: rows.number('SELECT COUNT(*) FROM os_packets'),
     unsynced: rows.rows('SELECT DISTINCT boot FROM os_packets WHERE unsynced = 1').map(([boot]) => boot as number),
-    statuses: sums<Sum>(
-      `SELECT CAST(p.device_id AS BLOB), CAST(p.device_status AS BLOB), ${of} FROM os_packets p GROUP BY p.device_id, p.device_status`,
-    ),
-    sensors: sums(
-      `SELECT CAST(p.device_id AS BLOB), CAST(s.sensor_id AS BLOB), ${of}, ${VALUES}, ${UNITS}
-       FROM os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq GROUP BY p.device_id, s.sensor_id`,
-    ),
+    ...(kept?.sound
+      ? { statuses: kept.statuses, sensors: kept.sensors }
+      : {
+          statuses: sums<Sum>(
+            `SELECT CAST(p.device_id AS BLOB), CAST(p.device_status AS BLOB), ${of} FROM os_packets p GROUP BY p.device_id, p.device_status`,
+          ),
+          sensors: sums(
+            `SELECT CAST(p.device_id AS BLOB), CAST(s.sensor_id AS BLOB), ${of}, ${VALUES}, ${UNITS}
+             FROM os_packets p CROSS JOIN os_sensors s ON s.packet_seq = p.seq GROUP BY p.device_id, s.sensor_id`,
+          ),
+        }),
   }
 }
 
@@ -118,9 +124,9 @@ export class SealedWindows {
     return undefined
   }
 
-  /** Writes the open window as a file. Throws the system's error; nothing changed then. */
-  seal(summary: Summary, bloom: Uint8Array, attach: (file: string, run: string) => void): void {
-    const out = this.#open()
+  /** Writes the open window of `bytes` as a file. Throws the system's error; nothing changed then. */
+  seal(summary: Summary, bloom: Uint8Array, bytes: number, attach: (file: string, run: string) => void): void {
+    const out = this.#open(undefined, bytes)
     try {
       attach((out as SqlDatabase & { filename: string }).filename, SEAL)
       this.#count(this.folder.write(summary, bloom, out.export()))

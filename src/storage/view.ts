@@ -10,6 +10,7 @@ import { type LogRecord, packetUuid, uuidBytes } from '../log'
 import { addTo, newBloom } from './bloom'
 import type { WindowFolder } from './folder'
 import { historyOf } from './history'
+import { OpenRows } from './openrows'
 import { AHEAD, devicesOf, type Piece, pageOf } from './pages'
 import { PAGE_BYTES, SCHEMA } from './schema'
 import { type OpenDatabase, SealedWindows, summarize } from './sealed'
@@ -30,7 +31,7 @@ import {
   type SensorRecord,
   whole,
 } from './shapes'
-import type { SqlDatabase } from './sql-api'
+import type { OpenWindow } from './sqlite'
 import { type Filter, type What, WindowRows } from './window'
 import { BadWindow } from './windowfile'
 
@@ -77,9 +78,10 @@ export class SqlView {
   readonly counts: ViewCounts = { packets: 0, duplicates: 0, left: 0 }
   /** a sealed window was lost while questions were answered: the log may still have its records */
   hole = false
-  readonly #db: SqlDatabase
+  readonly #db: OpenWindow
   readonly #limits: ViewLimits
   readonly #open: WindowRows
+  readonly #rows: OpenRows
   readonly #sealed: SealedWindows | undefined
   readonly #writes: boolean
   /** the open window: its first seq, its packets */
@@ -97,7 +99,7 @@ export class SqlView {
   #tryAt = 0
 
   constructor(
-    db: SqlDatabase,
+    db: OpenWindow,
     limits: ViewLimits,
     sealed?: { folder: WindowFolder; open: OpenDatabase; readOnly?: boolean },
   ) {
@@ -105,8 +107,10 @@ export class SqlView {
     this.#limits = limits
     db.exec(SCHEMA)
     this.#open = new WindowRows(db)
+    this.#rows = new OpenRows(text => db.inserter(text))
     this.#sealed = sealed && new SealedWindows(sealed.folder, sealed.open, this.#open)
     this.#writes = sealed !== undefined && sealed.readOnly !== true
+    if (!this.#writes) this.#rows.sums.drop()
     this.#tell()
   }
 
@@ -141,6 +145,7 @@ export class SqlView {
       Object.assign(this.counts, before.counts)
       this.#packets = before.packets
       this.#db.exec('ROLLBACK')
+      this.#rows.changed(this.#open)
       throw error
     }
     this.#tell()
@@ -158,7 +163,7 @@ export class SqlView {
       const bloom = newBloom(this.#packets)
       for (const [uuid] of this.#open.rows('SELECT packet_uuid FROM os_packets')) addTo(bloom, uuid as Uint8Array)
       const span = { from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved }
-      this.#sealed.seal(summarize(this.#open, span), bloom, (file, run) => {
+      this.#sealed.seal(summarize(this.#open, span, this.#rows.sums), bloom, this.bytes, (file, run) => {
         this.#db.exec(`ATTACH DATABASE '${file}' AS sealed`)
         try {
           this.#db.exec(run)
@@ -175,6 +180,7 @@ export class SqlView {
     }
     this.#open.run('DELETE FROM os_sensors')
     this.#open.run('DELETE FROM os_packets')
+    this.#rows.clear()
     this.#from = to + 1
     this.#packets = 0
     this.#moved = false
@@ -189,7 +195,7 @@ export class SqlView {
 
   /** bytes of the open window, indexes included */
   get bytes(): number {
-    return this.#open.number('PRAGMA view.page_count') * PAGE_BYTES
+    return this.#open.number('PRAGMA view.page_count') * PAGE_BYTES + this.#rows.bytes
   }
 
   devices(limitWanted?: number, offsetWanted?: number): DeviceList {
@@ -211,7 +217,11 @@ export class SqlView {
   packet(uuid: string): PacketDetail | null {
     const bytes = uuidBytes(uuid)
     if (!bytes) return null
-    return this.#open.packet(bytes) ?? this.#whole(() => this.#sealed?.holding(bytes)?.packet(bytes)) ?? null
+    return (
+      this.#open.packet(this.#rows.seqOf(bytes)) ??
+      this.#whole(() => this.#sealed?.holding(bytes)?.packet(bytes)) ??
+      null
+    )
   }
 
   sensors(query: SensorQuery = {}): SensorList {
@@ -284,30 +294,12 @@ export class SqlView {
     }
     const unsynced = record.quality === 'unsynced' ? 1 : 0
     const ahead = record.link?.future ? AHEAD : unsynced
-    const added = this.#open.run('INSERT OR IGNORE INTO os_packets VALUES (?,?,?,?,?,?,?,?,?,?)', [
-      record.seq,
-      uuid,
-      fact.id,
-      fact.state,
-      seconds,
-      Math.floor(record.wallMs / 1000),
-      tRaw,
-      fact.extras ? JSON.stringify(fact.extras) : null,
-      record.boot,
-      ahead,
-    ])
-    if (added === 0) {
+    if (!this.#rows.add(record, uuid, tRaw, ahead)) {
       this.counts.duplicates++
       return
     }
     this.counts.packets++
     this.#packets++
-    const sensors = fact.sensors
-    for (let k = 0; k < sensors.length; k++) {
-      const sensor = sensors[k]!
-      const values = [record.seq, k + 1, sensor.id, sensor.status, sensor.value, sensor.unit]
-      this.#open.run('INSERT INTO os_sensors VALUES (?,?,?,?,?,?)', values)
-    }
   }
 
   /**
@@ -320,7 +312,9 @@ export class SqlView {
       this.#correctSealed()
     }
     this.#corrected = Math.max(this.#corrected, record.seq)
-    if (move(this.#open, record) > 0) this.#moved = true
+    if (move(this.#open, record) === 0) return
+    this.#moved = true
+    this.#rows.sums.drop()
   }
 
   /** Works the waiting clock records into the sealed windows, in order; false where a window could not be written. */
@@ -355,6 +349,7 @@ export class SqlView {
         many - 1,
       ])[0]?.[0] as number
       if (last === undefined) return
+      this.#rows.left(this.#open.rows('SELECT packet_uuid FROM os_packets WHERE seq <= ?', [last]))
       this.#open.run('DELETE FROM os_sensors WHERE packet_seq <= ?', [last])
       const gone = this.#open.run('DELETE FROM os_packets WHERE seq <= ?', [last])
       this.#from = last + 1

@@ -114,8 +114,11 @@ export class WindowRows {
     }))
   }
 
-  packet(uuid: Uint8Array): PacketDetail | null {
-    const row = this.rows(`SELECT ${PACKET_COLUMNS} FROM os_packets p WHERE p.packet_uuid = ?`, [uuid])[0]
+  /** By uuid, or by the seq of its record. */
+  packet(which: Uint8Array | number | undefined): PacketDetail | null {
+    if (which === undefined) return null
+    const column = typeof which === 'number' ? 'seq' : 'packet_uuid'
+    const row = this.rows(`SELECT ${PACKET_COLUMNS} FROM os_packets p WHERE p.${column} = ?`, [which])[0]
     return row ? { ok: true, ...this.#record(row) } : null
   }
 

@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
-import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import { asOsError } from '../lib/errors'
 import { realFiles } from '../lib/files'
 import { LogFiles } from '../log'
@@ -16,19 +15,18 @@ import { WindowFolder } from './folder'
 import { tidied } from './garbage'
 import type { ExportSetup, FromExport, FromWorker, Question, ToWorker, WorkerSetup, WorkerState } from './messages'
 import type { OpenDatabase } from './sealed'
+import { loadSqlite } from './sqlite'
 import { SqlView } from './view'
 
 async function runSqlWorker(): Promise<void> {
   const port = parentPort!
   const setup = workerData as WorkerSetup | ExportSetup
-  // SQLite's own functions: the ones sql.js adds by default warn on stderr when used
-  const options = { wasmBinary: setup.wasm as unknown as ArrayBuffer, useOldExtensionFunctions: false }
-  const sql = await initSqlJs(options)
+  const Sqlite = await loadSqlite(setup.wasm)
   if ('exports' in setup) {
     port.postMessage(
       exported(
         setup,
-        bytes => new sql.Database(bytes),
+        bytes => new Sqlite(bytes),
         (done, of) => {
           heap() // what was written is garbage
           port.postMessage({ done, of })
@@ -39,8 +37,12 @@ async function runSqlWorker(): Promise<void> {
   }
   const { wasm: _, windows, ...limits } = setup
   const folder = windows && new WindowFolder({ ...windows, files: realFiles })
-  const sealed = folder && { folder, open: (bytes?: Uint8Array) => new sql.Database(bytes), readOnly: windows.readOnly }
-  const view = new SqlView(new sql.Database(), limits, sealed)
+  const sealed = folder && {
+    folder,
+    open: (bytes?: Uint8Array, room?: number) => new Sqlite(bytes, room),
+    readOnly: windows.readOnly,
+  }
+  const view = new SqlView(new Sqlite(), limits, sealed)
   const say = (message: FromWorker, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer)
   const state = (): WorkerState => ({ counts: view.counts, heap: heap(), hole: view.hole })
 

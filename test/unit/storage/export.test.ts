@@ -16,8 +16,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import type { SqlJsStatic, SqlValue } from 'sql.js'
-import initSqlJs from 'sql.js/dist/sql-wasm.js'
+import type { SqlValue } from 'sql.js'
 import { type Files, realFiles } from '../../../src/lib/files'
 import { FlashLog, LogFiles, packetUuid, uuidText } from '../../../src/log'
 import { type Fact, factToDict } from '../../../src/pipeline/fact'
@@ -27,6 +26,7 @@ import { exportDatabase } from '../../../src/storage/exporter'
 import { UuidKeys } from '../../../src/storage/uuidkeys'
 import { prng } from '../../lib/random'
 import { systemError } from '../log/memfiles'
+import { loadSql, openSql } from './sealedworld'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-export-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -70,10 +70,9 @@ async function place(windows = true) {
   return { dir, log, add, stop, out: join(dir, 'out.sqlite') }
 }
 
-let sql: SqlJsStatic | undefined
 async function read(path: string) {
-  sql ??= (await initSqlJs()) as SqlJsStatic
-  const db = new sql.Database(readFileSync(path))
+  await loadSql()
+  const db = openSql(readFileSync(path))
   const ask = (question: string): SqlValue[][] => db.exec(question)[0]?.values ?? []
   assert.deepEqual(ask('PRAGMA integrity_check'), [['ok']])
   assert.deepEqual(ask('PRAGMA foreign_key_check'), [])

@@ -1,11 +1,12 @@
 // A view with sealed windows over files in RAM, and the plain list it must agree with.
 import assert from 'node:assert/strict'
-import type { Database as SqlDatabase, SqlJsStatic } from 'sql.js'
-import initSqlJs from 'sql.js/dist/sql-wasm.js'
+import type { Database as SqlJsDatabase } from 'sql.js'
 import { type LogRecord, packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { WindowFolder } from '../../../src/storage/folder'
+import { workerProgram } from '../../../src/storage/program'
 import type { HistoryQuery } from '../../../src/storage/shapes'
+import { loadSqlite, type OpenWindow } from '../../../src/storage/sqlite'
 import { SqlView } from '../../../src/storage/view'
 import { prng } from '../../lib/random'
 import { MemFiles } from '../log/memfiles'
@@ -13,16 +14,15 @@ import { MemFiles } from '../log/memfiles'
 export const T0 = 1_710_000_000
 export const DIR = '/data/sql'
 
-let loaded: SqlJsStatic | undefined
+let Sqlite: Awaited<ReturnType<typeof loadSqlite>>
+/** as in the worker */
 export async function loadSql(): Promise<void> {
-  // as in the worker
-  loaded = await (initSqlJs as unknown as (options: object) => Promise<SqlJsStatic>)({
-    useOldExtensionFunctions: false,
-  })
+  Sqlite ??= await loadSqlite(workerProgram().wasm)
 }
 
 /** An empty database, or one of a window. */
-export const openSql = (bytes?: Uint8Array): SqlDatabase => new loaded!.Database(bytes)
+export const openSql = (bytes?: Uint8Array, room?: number) =>
+  new Sqlite(bytes, room) as unknown as OpenWindow & SqlJsDatabase
 
 export interface Opened {
   view: SqlView
@@ -43,15 +43,14 @@ export interface Bounds {
 }
 
 export function openView(files = new MemFiles(), { maxPackets = 50, maxBytes = 1e9, ...rest }: Bounds = {}): Opened {
-  const sql = loaded!
   const { readOnly = false, keepBytes = 0, keepMs = 0 } = rest
   const folder = new WindowFolder({ dir: DIR, files, readOnly, keepBytes, keepMs })
   let loads = 0
   let databases = 0
-  const open = (bytes?: Uint8Array) => {
+  const open = (bytes?: Uint8Array, room?: number) => {
     if (bytes) loads++
     databases++
-    const db = new sql.Database(bytes)
+    const db = openSql(bytes, room)
     const close = db.close.bind(db)
     db.close = () => {
       databases--
@@ -59,7 +58,7 @@ export function openView(files = new MemFiles(), { maxPackets = 50, maxBytes = 1
     }
     return db
   }
-  const view = new SqlView(new sql.Database(), { maxPackets, maxBytes }, { folder, open, readOnly })
+  const view = new SqlView(openSql(), { maxPackets, maxBytes }, { folder, open, readOnly })
   view.begin(folder.lastSeq + 1)
   return { view, folder, files, loads: () => loads, databases: () => databases }
 }

@@ -5,13 +5,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import type { SqlJsStatic, SqlValue } from 'sql.js'
-import initSqlJs from 'sql.js/dist/sql-wasm.js'
+import type { SqlValue } from 'sql.js'
 import { realFiles } from '../../../src/lib/files'
 import { OutFile } from '../../../src/storage/output-file'
 import { BTree, pageAfter, SqliteFile } from '../../../src/storage/sqlitefile'
 import { encodeRecord, varint } from '../../../src/storage/sqliterecord'
 import { prng } from '../../lib/random'
+import { loadSql, openSql } from './sealedworld'
 
 const root = mkdtempSync(join(tmpdir(), 'os-node-sqlitefile-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -36,8 +36,8 @@ async function written(rows: Iterable<readonly [number, ...Value[]]>, keys?: rea
   ])
   const bytes = readFileSync(path)
   assert.equal(bytes.length, file.bytes)
-  const sql3 = (await initSqlJs()) as SqlJsStatic
-  const db = new sql3.Database(bytes)
+  await loadSql()
+  const db = openSql(bytes)
   const ask = (question: string): SqlValue[][] => db.exec(question)[0]?.values ?? []
   assert.deepEqual(ask('PRAGMA integrity_check'), [['ok']])
   return ask

@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import type { SqlJsStatic } from 'sql.js'
-import initSqlJs from 'sql.js/dist/sql-wasm.js'
 import type { LogRecord } from '../../../src/log'
 import { packetUuid, uuidText } from '../../../src/log'
 import type { Fact } from '../../../src/pipeline/fact'
 import { SqlView } from '../../../src/storage/view'
+import { loadSql, openSql } from './sealedworld'
 
-let sql: SqlJsStatic
-before(async () => {
-  sql = await initSqlJs()
-})
+before(loadSql)
 
 const T0 = 1_710_000_000
 const factOf = (k: number, more: Partial<Fact> = {}): Fact => ({
@@ -36,7 +32,7 @@ const recordOf = (seq: number, fact: Fact, more: Partial<LogRecord> = {}): LogRe
   ...more,
 })
 const viewOf = (facts: number, limits = { maxPackets: 1e6, maxBytes: 1e9 }): SqlView => {
-  const view = new SqlView(new sql.Database(), limits)
+  const view = new SqlView(openSql(), limits)
   view.apply(Array.from({ length: facts }, (_, k) => recordOf(k + 1, factOf(k))))
   return view
 }

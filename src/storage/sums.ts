@@ -1,0 +1,126 @@
+// Sums of the open window, kept as packets come: a query over all rows of a window takes longer than writing them did. Where rows
+// change or leave they are of no use until the next window begins, nor where there are very many: the query makes them then.
+
+import type { Fact } from '../pipeline/fact'
+import type { SensorSum, Sum } from './windowfile'
+
+/** sums at most: each takes about 200 bytes */
+const MOST = 20_000
+
+interface Rows {
+  count: number
+  first: number
+  last: number
+}
+
+interface Values extends Rows {
+  values: number
+  min: number
+  max: number
+  /** Kahan, Babuska and Neumaier, as SQLite adds up */
+  sum: number
+  remaining: number
+  unit: string
+  other: string
+}
+
+type Table<S> = Map<string, Map<string, S>>
+
+const byBytes = (a: string, b: string): number => (a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b)))
+
+function take(rows: Rows, at: number): void {
+  rows.count++
+  if (at < rows.first) rows.first = at
+  if (at > rows.last) rows.last = at
+}
+
+function addValue(to: Values, value: number | null, unit: string): void {
+  if (unit !== to.unit && byBytes(unit, to.unit) < 0) to.unit = unit
+  if (unit !== to.other && byBytes(unit, to.other) > 0) to.other = unit
+  if (value === null || Number.isNaN(value)) return
+  to.values++
+  if (value < to.min) to.min = value
+  if (value > to.max) to.max = value
+  const sum = to.sum + value
+  to.remaining += Math.abs(to.sum) > Math.abs(value) ? to.sum - sum + value : value - sum + to.sum
+  to.sum = sum
+}
+
+/** One by one, in the order of their names. */
+const listed = <S, L>(table: Table<S>, make: (device: string, of: string, sum: S) => L): L[] =>
+  [...table]
+    .sort(([a], [b]) => byBytes(a, b))
+    .flatMap(([device, sums]) => [...sums].sort(([a], [b]) => byBytes(a, b)).map(([of, sum]) => make(device, of, sum)))
+
+export class WindowSums {
+  #statuses: Table<Rows> = new Map()
+  #sensors: Table<Values> = new Map()
+  #size = 0
+  /** they are those of the rows */
+  sound = true
+
+  clear(): void {
+    this.#statuses = new Map()
+    this.#sensors = new Map()
+    this.#size = 0
+    this.sound = true
+  }
+
+  /** Frees what rows that changed made useless. */
+  drop(): void {
+    this.clear()
+    this.sound = false
+  }
+
+  /** A packet that came at `at` (UNIX seconds). */
+  add({ id, state, sensors }: Fact, at: number): void {
+    if (!this.sound) return
+    take(
+      this.#of(this.#statuses, id, state, () => ({ count: 0, first: at, last: at })),
+      at,
+    )
+    for (const { id: sensor, value, unit } of sensors) {
+      const sum = this.#of(this.#sensors, id, sensor, () => ({
+        count: 0,
+        first: at,
+        last: at,
+        values: 0,
+        min: Number.POSITIVE_INFINITY,
+        max: Number.NEGATIVE_INFINITY,
+        sum: 0,
+        remaining: 0,
+        unit,
+        other: unit,
+      }))
+      take(sum, at)
+      addValue(sum, value, unit)
+    }
+    if (this.#size > MOST) this.drop()
+  }
+
+  get statuses(): Sum[] {
+    return listed(this.#statuses, (device, of, { count, first, last }) => [device, of, count, first, last])
+  }
+
+  get sensors(): SensorSum[] {
+    return listed(
+      this.#sensors,
+      (device, of, { count, first, last, values, min, max, sum, remaining, unit, other }) => {
+        const all = Number.isFinite(sum) ? sum + remaining : sum
+        const numbers = values > 0 ? ([min, max, all / values] as const) : ([null, null, null] as const)
+        return [device, of, count, first, last, values, ...numbers, unit, other]
+      },
+    )
+  }
+
+  #of<S>(table: Table<S>, device: string, of: string, make: () => S): S {
+    let sums = table.get(device)
+    if (!sums) table.set(device, (sums = new Map()))
+    let sum = sums.get(of)
+    if (!sum) {
+      sums.set(of, (sum = make()))
+      this.#size++
+    }
+    return sum
+  }
+}
