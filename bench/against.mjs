@@ -10,6 +10,8 @@ const COUNTED = [
   { keys: /^growth\/readings\/\d+\/bytes$/, share: 0.005, most: 1 },
   { keys: /^flash_bytes_per_reading\//, share: 0.1, most: 4 },
   { keys: /(^|\/)bytes_per_(id|device)$/, share: 0.05, most: 4 },
+  { keys: /^instructions_per_packet\//, share: 0.02, most: 10 },
+  { keys: /\/syscalls_per_packet$/, share: 0.1, most: 0.05 },
   { keys: /(^|\/)wakeups_per_s(\/|$)/, share: 0.2, most: 1 },
 ]
 

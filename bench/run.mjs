@@ -9,6 +9,7 @@ import { against } from './against.mjs'
 import { benchAllocator } from './allocator.mjs'
 import { benchCan } from './can.mjs'
 import { benchCodec } from './codec.mjs'
+import { benchCounted } from './counted.mjs'
 import { benchExchange } from './exchange.mjs'
 import { benchFlash } from './flash.mjs'
 import { benchGrowth } from './growth.mjs'
@@ -96,7 +97,9 @@ const plots = option('--plots')
 const grows = plots !== undefined || only.some(prefix => prefix.startsWith('growth/'))
 if (grows) benchGrowth({ Receiver, UplinkEncoder, units }, { put, problems }, plots)
 
-if (starts('udp/')) await benchUdp({ put, gate, gateLeast, mark, problems })
+if (starts('udp/')) await benchUdp({ put, gate, gateLeast, mark, problems, wanted, starts })
+
+await benchCounted({ put, problems, wanted })
 
 if (starts('spi/')) await benchSpi({ put, gate })
 

@@ -9,7 +9,7 @@ const PARTS = [
     'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
     /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer(?!\/node-red))\//,
   ],
-  ['Bytes and heap of a packet', /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes)/],
+  ['Bytes, heap and instructions of a packet', /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes|instructions_per)/],
   ['Cost as load grows: readings in a packet, devices that report in turn', /^growth\//],
   ['ID allocator, 100 000 ids in use', /^allocator\//],
   ['UDP out, packets of 40 bytes on the loopback', /^udp\/out\//],
@@ -49,7 +49,7 @@ function unit(key) {
   if (/_us$/.test(key)) return 'µs'
   if (/us_per_packet$/.test(key)) return 'µs'
   if (/_times$/.test(key)) return '×'
-  if (/(lost|refused|sent_twice)$/.test(key)) return ''
+  if (/(lost|refused|sent_twice|syscalls_per_packet)$|^instructions_per_packet\//.test(key)) return ''
   return RATE
 }
 

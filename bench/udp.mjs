@@ -6,6 +6,8 @@ import { answer, better, field, freePort, Gateway, hasAddon, pause, roundOf } fr
 import { benchOut } from './udp/out.mjs'
 
 const SECONDS = 1.5
+/** what receiving() measures, behind the way it is done */
+const FIGURES = ['', '/lag_p50_ms', '/lag_p99_ms', '/us_per_packet', '/rss_mb']
 const NODES = 16
 const LAG_P99_MS = 50
 
@@ -88,7 +90,9 @@ async function receiving(how, { put, gate, mark, problems }) {
  * `put(key, value)` takes every figure, `gate(key, value, budget)` those that must not be over, `gateLeast` those that must not
  * be under, `mark(key, value, hoped)` rates.
  */
-export async function benchUdp(figures) {
-  await benchOut(figures, hasAddon)
-  for (const how of Object.keys(STEPS)) if (how === 'dgram' || hasAddon) await receiving(how, figures)
+export async function benchUdp({ wanted, starts, ...figures }) {
+  if (starts('udp/out/') || wanted('udp/in/addon/heap_bytes_per_packet')) await benchOut(figures, hasAddon)
+  for (const how of Object.keys(STEPS))
+    if ((how === 'dgram' || hasAddon) && FIGURES.some(figure => wanted(`udp/in/${how}${figure}`)))
+      await receiving(how, figures)
 }

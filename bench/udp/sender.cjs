@@ -1,5 +1,5 @@
 // A field of nodes in a process of its own: makes its packets first, then sends them at a pace, by the addon where there is
-// one. Each message {rate, count} is one step; the answer tells how many packets went out and how long it took.
+// one. Each message {rate, count, burst} is one step, `burst` packets at once; the answer tells how many packets went out and how long it took.
 const { createSocket } = require('node:dgram')
 const { join } = require('node:path')
 const { UplinkEncoder, ucumUnits: units } = require('../../dist/os-node.js')
@@ -52,7 +52,7 @@ function batched() {
   }
 }
 
-async function step(send, { rate, count }) {
+async function step(send, { rate, count, burst = 1 }) {
   const slab = new Uint8Array(count * LONGEST)
   const offsets = new Uint32Array(count)
   const lengths = new Uint32Array(count)
@@ -65,7 +65,8 @@ async function step(send, { rate, count }) {
   }
   const start = performance.now()
   for (let sent = 0; sent < count; ) {
-    const due = Math.min(count, Math.ceil(((performance.now() - start) / 1000) * rate)) - sent
+    const bursts = Math.ceil((((performance.now() - start) / 1000) * rate) / burst)
+    const due = Math.min(count, bursts * burst) - sent
     if (due > 0) send(slab, offsets, lengths, sent, due)
     sent += due
     await pause(1)
