@@ -152,6 +152,7 @@ function textOfStress(s: StressSummary): string {
       `p95 ${s.p95_latency_ms.toFixed(4)}, p99 ${s.p99_latency_ms.toFixed(4)}, most ${s.max_latency_ms.toFixed(4)}`,
     ...bars(s.latency_steps.map(({ up_to_ms, packets }) => [`${up_to_ms.toPrecision(3)} ms`, packets])),
     ...(probe.enabled ? [`  headers checked: ${probe.attempted}, wrong: ${probe.failed}`] : []),
+    ...(s.note === undefined ? [] : [`  ${s.note}`]),
     ...Object.entries(s.errors).map(([why, times]) => `  FAILED ${times} × ${why}`),
   ].join('\n')
 }
@@ -161,6 +162,11 @@ const textOfComparison = ({ cores, note, wrong, differences }: Comparison): stri
     ...cores.map(
       ({ name, full_pps, diff_pps, heart_pps, batch_pps, decode_pps }) =>
         `${name}: FULL ${full_pps}/s, DIFF ${diff_pps}/s, HEART ${heart_pps}/s, in batches ${batch_pps}/s, decoded ${decode_pps}/s`,
+    ),
+    ...cores.flatMap(({ name, latency_us }) =>
+      Object.entries(latency_us).map(
+        ([what, { p50, p95, p99, max }]) => `  ${name}, ${what}: µs p50 ${p50}, p95 ${p95}, p99 ${p99}, most ${max}`,
+      ),
     ),
     ...bars(
       cores.flatMap(({ name, diff_pps, batch_pps }): [string, number][] => [

@@ -1,9 +1,18 @@
 // compare: the same readings through every core that is built in; rates side by side, and whether the bytes are the same (D12:
 // both cores give identical bytes for every input). With one core there is nothing to compare, and it says so.
 import { breathe } from './checks'
-import { type CoreTable, coreMaker, namesOf, ucum } from './cores'
-import { counted, Receiver } from './program'
+import { type CoreTable, coreMaker, namesOf, ucum, whyMissing } from './cores'
+import { counted, createNativeChecks, Receiver } from './program'
+import { Histogram } from './stress/histogram'
 import { isSame, type Row, ringOf } from './stress/readings'
+
+/** µs of one packet; of a batch, or of frames decoded together, the mean of its packets */
+interface Latency {
+  readonly p50: number
+  readonly p95: number
+  readonly p99: number
+  readonly max: number
+}
 
 interface CoreRates {
   readonly name: string
@@ -13,7 +22,9 @@ interface CoreRates {
   readonly heart_pps: number
   /** DIFFs made in batches of 256 */
   readonly batch_pps: number
+  /** DIFFs decoded 256 at a time, their sums done by the native core for rscore */
   readonly decode_pps: number
+  readonly latency_us: Readonly<Record<'full' | 'diff' | 'heart' | 'batch' | 'decode', Latency>>
 }
 
 export interface Comparison {
@@ -33,6 +44,8 @@ const DEVICES = 4
 const ROUNDS = 256
 const BATCH = 256
 const WINDOWS = 3
+/** measurements of each core */
+const PARTS = 5
 const WINDOW_MS = 60
 const AID = 0x00c0_ffee
 const T0 = 1_710_000_000_000
@@ -59,9 +72,11 @@ function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer
   return core.take().map((packet, n) => ({ packet, row: rows[n]! }))
 }
 
-/** Calls a second: best of several short windows, so that a neighbour on the machine counts less. */
-async function rateOf(run: (n: number) => void): Promise<number> {
-  for (let n = 0; n < 2000; n++) run(n)
+/** Packets a second: best of several short windows, so that a neighbour on the machine counts less; a call makes `per` of them. Then how
+ *  long a packet took, over one window more. */
+async function rateOf(run: (n: number) => void, per = 1): Promise<{ pps: number; latency: Latency }> {
+  const calls = Math.max(1, 256 / per)
+  for (let n = 0; n < 2000 / per; n++) run(n)
   let best = 0
   for (let window = 0; window < WINDOWS; window++) {
     await breathe()
@@ -69,15 +84,49 @@ async function rateOf(run: (n: number) => void): Promise<number> {
     let done = 0
     let now = start
     while (now - start < WINDOW_MS) {
-      for (let k = 0; k < 256; k++) run(done++)
+      for (let k = 0; k < calls; k++) run(done++)
       now = performance.now()
     }
-    best = Math.max(best, (done / (now - start)) * 1000)
+    best = Math.max(best, ((done * per) / (now - start)) * 1000)
   }
-  return Math.round(best)
+  await breathe()
+  const times = new Histogram()
+  const start = performance.now()
+  for (let n = 0, from = start; from - start < WINDOW_MS; n++) {
+    run(n)
+    const now = performance.now()
+    times.add((now - from) / per)
+    from = now
+  }
+  const us = (ms: number): number => Math.round(ms * 1e6) / 1000
+  const at = (share: number): number => us(times.percentile(share))
+  return { pps: Math.round(best), latency: { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: us(times.max) } }
 }
 
-async function ratesOf(name: string, make: CoreTable[string], precision: number): Promise<CoreRates> {
+/** A pass of frames through a receiver that is new to them, one batch a call. */
+function decoder(make: CoreTable[string], name: string, precision: number): (n: number) => void {
+  const ring = ringOf(0, precision)
+  const core = make({ precision })
+  const batches = Array.from({ length: 16 }, (_, batch) => {
+    const packets = Array.from({ length: BATCH }, (_, k) => {
+      const n = batch * BATCH + k
+      const strategy = n === 0 ? 'FULL' : 'DIFF'
+      return Buffer.from(core.transmitFast(ring[n % ring.length]!.readings, 'rate', 'ONLINE', T0 + n, AID, strategy))
+    })
+    let end = 0
+    return { bytes: Buffer.concat(packets), ends: Int32Array.from(packets, packet => (end += packet.length)) }
+  })
+  const checks = name === 'rscore' ? createNativeChecks() : null
+  const sink = { fact: () => undefined, other: () => undefined }
+  let receiver: Receiver
+  return n => {
+    const { bytes, ends } = batches[n % batches.length]!
+    if (n % batches.length === 0) receiver = new Receiver({ units: ucum, precision, ...(checks && { checks }) })
+    receiver.receiveBatch(bytes, ends, BATCH, sink)
+  }
+}
+
+async function ratesOf(name: string, make: CoreTable[string], precision: number, tell: () => void): Promise<CoreRates> {
   const ring = ringOf(0, precision)
   const at = (n: number): Row => ring[n % ring.length]!
   const sender = (row: (n: number) => Row, strategy: 'FULL' | 'DIFF') => {
@@ -88,32 +137,49 @@ async function ratesOf(name: string, make: CoreTable[string], precision: number)
   }
   const batches = make({ precision })
   let t = T0
-  const core = make({ precision })
-  const packets = Array.from({ length: 4096 }, (_, n) =>
-    core.transmitFast(at(n).readings, 'rate', 'ONLINE', T0 + n, AID, n === 0 ? 'FULL' : 'DIFF'),
-  )
-  let receiver = new Receiver({ units: ucum, precision })
+  const batch = (n: number): void => {
+    for (let k = 0; k < BATCH; k++) batches.stage(at(n + k).readings, 'rate', 'ONLINE', t++, AID, 'DIFF')
+    batches.take()
+  }
+  const measured = async (run: (n: number) => void, per?: number) => {
+    const rate = await rateOf(run, per)
+    tell()
+    return rate
+  }
+  const full = await measured(sender(at, 'FULL'))
+  const diff = await measured(sender(at, 'DIFF'))
+  const heart = await measured(sender(() => at(0), 'DIFF'))
+  const made = await measured(batch, BATCH)
+  const decoded = await measured(decoder(make, name, precision), BATCH)
   return {
     name,
-    full_pps: await rateOf(sender(at, 'FULL')),
-    diff_pps: await rateOf(sender(at, 'DIFF')),
-    heart_pps: await rateOf(sender(() => at(0), 'DIFF')),
-    batch_pps: await rateOf(n => {
-      batches.stage(at(n).readings, 'rate', 'ONLINE', t++, AID, 'DIFF')
-      if (batches.staged === BATCH) batches.take()
-    }),
-    decode_pps: await rateOf(n => {
-      const k = n % packets.length
-      // a pass is decoded by a receiver that is new to it
-      if (k === 0) receiver = new Receiver({ units: ucum, precision })
-      receiver.receive(packets[k]!)
-    }),
+    full_pps: full.pps,
+    diff_pps: diff.pps,
+    heart_pps: heart.pps,
+    batch_pps: made.pps,
+    decode_pps: decoded.pps,
+    latency_us: {
+      full: full.latency,
+      diff: diff.latency,
+      heart: heart.latency,
+      batch: made.latency,
+      decode: decoded.latency,
+    },
   }
 }
 
+/** Tells how many of how many measurements are done. */
+export type CompareProgress = (done: number, of: number) => void
+
 /** Throws nothing for differences: they are the result. */
-export async function compareCores(cores: CoreTable, precision = 4): Promise<Comparison> {
+export async function compareCores(
+  cores: CoreTable,
+  precision = 4,
+  onProgress: CompareProgress = () => undefined,
+): Promise<Comparison> {
   const names = Object.keys(cores)
+  let done = 0
+  const tell = (): void => onProgress(++done, PARTS * names.length)
   const reference = packetsOf(coreMaker(cores, names[0]!), precision)
   const receiver = new Receiver({ units: ucum, precision })
   const wrong = reference.filter(({ packet, row }) => {
@@ -130,7 +196,7 @@ export async function compareCores(cores: CoreTable, precision = 4): Promise<Com
     })
   }
   const rates: CoreRates[] = []
-  for (const name of names) rates.push(await ratesOf(name, coreMaker(cores, name), precision))
+  for (const name of names) rates.push(await ratesOf(name, coreMaker(cores, name), precision, tell))
   const alone = names.length < 2
   const equal = alone ? null : differences.length === 0
   return {
@@ -141,7 +207,7 @@ export async function compareCores(cores: CoreTable, precision = 4): Promise<Com
     differences,
     wrong,
     note: alone
-      ? `one core is built in (${namesOf(cores)}): there is nothing to compare its bytes with`
+      ? `one core is built in (${namesOf(cores)}; rscore: ${whyMissing('rscore')}): there is nothing to compare its bytes with`
       : equal
         ? `${namesOf(cores)}: the same bytes in ${counted(reference.length, 'packet')}`
         : `${namesOf(cores)}: the bytes differ`,

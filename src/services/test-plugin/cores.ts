@@ -2,7 +2,7 @@
 
 import type { Core } from '../../pipeline/core'
 import type { UnitResolver, WireUnits } from '../../pipeline/wireunit'
-import { createNativeCore, createPureCore, OsError, resolve, resolveList, wireUnits } from './program'
+import { coreProblem, createNativeCore, createPureCore, OsError, resolve, resolveList, wireUnits } from './program'
 
 interface CoreSettings {
   readonly precision?: number
@@ -15,7 +15,7 @@ export const ucum: UnitResolver & WireUnits = { ...wireUnits(), resolve, resolve
 
 export const BUILT_IN_CORES: CoreTable = {
   pycore: settings => createPureCore({ resolver: ucum, units: ucum, registryDir: null, ...settings }),
-  ...('WebAssembly' in globalThis && {
+  ...(coreProblem('rscore') === null && {
     rscore: (settings: CoreSettings) =>
       createNativeCore({ resolver: ucum, units: ucum, registryDir: null, ...settings }) as Core,
   }),
@@ -29,5 +29,8 @@ export function coreMaker(cores: CoreTable, name: string): CoreTable[string] {
     hint: `name one of ${namesOf(cores)}`,
   })
 }
+
+/** Why a core is not in the table. */
+export const whyMissing = (name: string): string => coreProblem(name) ?? 'it is not built in'
 
 export const namesOf = (cores: CoreTable): string => Object.keys(cores).join(', ')

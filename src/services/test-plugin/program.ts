@@ -2,7 +2,7 @@
 // place of this module, so that no part of the gateway is loaded twice. No other module of this folder imports values from
 // outside of it; the build refuses one that does.
 
-export { createNativeCore } from '../../cores'
+export { coreProblem, createNativeChecks, createNativeCore } from '../../cores'
 export { counted } from '../../lib/counted'
 export { asOsError, OsError } from '../../lib/errors'
 export { ProgressBar } from '../../lib/progress'

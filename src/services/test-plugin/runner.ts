@@ -15,6 +15,7 @@ import { runComponent } from './component'
 import { BUILT_IN_CORES, type CoreTable } from './cores'
 import { type NodeClass, runIntegration } from './integration'
 import { libraryOf } from './library'
+import { ProgressBar } from './program'
 import { runStress, type StressOutcome } from './stress'
 import { type ChainMode, STRESS_DEFAULTS, type StressOptions } from './stress/options'
 import { compareApart } from './stress/runners'
@@ -172,9 +173,14 @@ export class TestRunner implements Service {
       'compare',
       ({ ok }) => (ok ? 0 : 1),
       () => {
-        const { cores, script } = this.#parts
+        const { cores, script, terminal } = this.#parts
+        const bar = new ProgressBar(this.#host?.gateway ? undefined : terminal, 1)
+        const tell = (done: number, of: number): void => bar.show(done, of)
         // a thread knows the built-in ones alone
-        return cores ? compareCores(cores, this.#precision) : compareApart(script, this.#precision)
+        const comparing = cores
+          ? compareCores(cores, this.#precision, tell)
+          : compareApart(script, this.#precision, tell)
+        return comparing.finally(() => bar.end())
       },
     )
   }

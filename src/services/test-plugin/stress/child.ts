@@ -26,7 +26,10 @@ export function runStressChild(script: string): void {
   const take = (message: ToChild): void => {
     if ('job' in message) begin(message.job)
     else if ('compare' in message)
-      compareCores(BUILT_IN_CORES, message.compare.precision).then(comparison => post({ comparison }), fail)
+      compareCores(BUILT_IN_CORES, message.compare.precision, (done, of) => post({ done, of })).then(
+        comparison => post({ comparison }),
+        fail,
+      )
     else runner?.go()
   }
   if (parentPort) parentPort.on('message', take)

@@ -5,7 +5,7 @@
 // is required, nothing is sent and everything counts as failed.
 
 import type { Terminal } from '../../../lib/progress'
-import { BUILT_IN_CORES, type CoreTable, coreMaker, namesOf } from '../cores'
+import { BUILT_IN_CORES, type CoreTable, coreMaker, namesOf, whyMissing } from '../cores'
 import { ProgressBar } from '../program'
 import { type StressOptions, settle } from './options'
 import { runJob, runProcess, together } from './runners'
@@ -33,12 +33,13 @@ export type StressOutcome = readonly [summary: StressSummary, fail: number]
 export async function runStress(wanted: Partial<StressOptions>, parts: StressParts): Promise<StressOutcome> {
   const requested = settle(wanted)
   const { cores = BUILT_IN_CORES, signal } = parts
-  const core = activeCore(cores, requested.core_backend, parts.configured)
+  const { core, note } = activeCore(cores, requested.core_backend, parts.configured)
   // a gateway goes on working meanwhile
   const own = parts.ownThread && requested.processes === 1 && requested.threads_per_process === null
   const options = own ? { ...requested, threads_per_process: 1 } : requested
   if (requested.require_rust && core !== 'rscore') {
-    const error = `rscore is required and ${core} is active; built in: ${namesOf(cores)}`
+    const why = Object.hasOwn(cores, 'rscore') ? '' : ` (${whyMissing('rscore')})`
+    const error = `rscore is required and ${core} is active${why}; built in: ${namesOf(cores)}`
     return [{ ...summaryOf(options, core, []), fail: requested.total, error }, requested.total]
   }
   const bar = new ProgressBar(requested.progress ? parts.terminal : undefined, requested.total)
@@ -58,7 +59,7 @@ export async function runStress(wanted: Partial<StressOptions>, parts: StressPar
     await run.ready
     run.go()
     const summary = summaryOf(options, core, await run.results)
-    return [{ ...summary, ...(signal?.aborted && { cancelled: true }) }, summary.fail]
+    return [{ ...summary, ...(note && { note }), ...(signal?.aborted && { cancelled: true }) }, summary.fail]
   } catch (error) {
     // what was stopped from outside has ended as it should; its counts are gone with its process
     if (!signal?.aborted) throw error
@@ -70,13 +71,19 @@ export async function runStress(wanted: Partial<StressOptions>, parts: StressPar
   }
 }
 
-/** The core a run takes. A name that was requested must be built in; the configuration's falls back to the pure core. */
-function activeCore(cores: CoreTable, requested: string | null, configured = 'pycore'): string {
+/** The core a run takes. A name that was requested must be built in; the configuration's falls back to the pure core, with a note. */
+function activeCore(
+  cores: CoreTable,
+  requested: string | null,
+  configured = 'pycore',
+): { core: string; note?: string } {
   if (requested !== null) {
     coreMaker(cores, requested)
-    return requested
+    return { core: requested }
   }
-  return Object.hasOwn(cores, configured) ? configured : 'pycore'
+  if (Object.hasOwn(cores, configured)) return { core: configured }
+  const note = `the configured core ${configured} is not available (${whyMissing(configured)}); pycore made the packets`
+  return { core: 'pycore', note }
 }
 
 /** One job for each process: lanes dealt out evenly, packets too. */

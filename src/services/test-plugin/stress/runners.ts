@@ -5,7 +5,7 @@
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
-import type { Comparison } from '../compare'
+import type { CompareProgress, Comparison } from '../compare'
 import type { CoreTable } from '../cores'
 import { OsError } from '../program'
 import { ROLE_VARIABLE, STRESS_ROLE } from '../role'
@@ -24,7 +24,7 @@ export type ToChild =
   | { readonly compare: { readonly precision: number } }
 export type FromChild =
   | { readonly ready: true }
-  | { readonly done: number }
+  | { readonly done: number; readonly of?: number }
   | { readonly results: ShareResult[] }
   | { readonly comparison: Comparison }
   | { readonly error: { readonly code: string; readonly message: string } }
@@ -105,11 +105,12 @@ const runThread = (share: Share, { script, onProgress }: RunnerOptions): Runner 
   runOn(threadOf(script), { shares: [share], threads: false }, onProgress)
 
 /** The built-in cores compared in a worker thread: what else this process does goes on. Rejects with INTERNAL when it ends. */
-export function compareApart(script: string, precision: number): Promise<Comparison> {
+export function compareApart(script: string, precision: number, onProgress: CompareProgress): Promise<Comparison> {
   const peer = threadOf(script)
   return new Promise<Comparison>((resolve, reject) => {
     peer.onMessage(message => {
       if ('comparison' in message) resolve(message.comparison)
+      else if ('done' in message) onProgress(message.done, message.of!)
       else if ('error' in message) reject(new OsError(message.error.code as 'INTERNAL', message.error.message))
     })
     peer.onEnd(reason => reject(new OsError('INTERNAL', `the comparison ended: ${reason}`)))

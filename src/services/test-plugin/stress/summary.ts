@@ -34,6 +34,8 @@ export interface StressSummary extends Settings {
   errors: Record<string, number>
   /** stopped before the end */
   cancelled?: true
+  /** another core than the configured one made the packets, and why */
+  note?: string
   /** why nothing was sent */
   error?: string
 }

@@ -110,7 +110,9 @@ test('full_load: every core that is built in, with all CPUs', async () => {
 
 test('compare: both cores in a thread of its own, so that a gateway goes on; a thread that dies is an error', async () => {
   const before = performance.eventLoopUtilization()
-  const { ok, equal, cores } = await new TestRunner(parts).compare()
+  const shown: string[] = []
+  const terminal = { isTTY: true, columns: 80, write: (text: string) => void shown.push(text) }
+  const { ok, equal, cores } = await new TestRunner({ ...parts, terminal }).compare()
   assert.ok(performance.eventLoopUtilization(before).utilization < 0.5, 'the loop was free')
   assert.deepEqual([ok, equal], [true, true])
   assert.deepEqual(
@@ -120,6 +122,10 @@ test('compare: both cores in a thread of its own, so that a gateway goes on; a t
       ['rscore', true],
     ],
   )
+  assert.match(shown.join(''), / 1\/10 /)
+  for (const { name, latency_us } of cores)
+    for (const [what, { p50, p95, p99, max }] of Object.entries(latency_us))
+      assert.ok(0 < p50 && p50 <= p95 && p95 <= p99 && p99 <= max, `${name} ${what}: ${p50} ${p95} ${p99} ${max}`)
   const dead = join(dir, 'dead.js')
   writeFileSync(dead, 'process.exit(3)')
   await assert.rejects(new TestRunner({ ...parts, script: dead }).compare(), { code: 'INTERNAL', message: /code 3/ })
@@ -129,7 +135,7 @@ test('compare: one core has nothing to be compared with, two are compared byte b
   const alone = await new TestRunner({ ...parts, cores: { pycore: pure } }).compare()
   assert.equal(alone.ok, true)
   assert.equal(alone.equal, null)
-  assert.match(alone.note, /one core is built in \(pycore\)/)
+  assert.match(alone.note, /one core is built in \(pycore; rscore: it is not built in\)/)
   assert.ok(alone.cores[0]!.diff_pps > 0 && alone.cores[0]!.decode_pps > 0)
 
   const same = await compareCores(BUILT_IN_CORES)

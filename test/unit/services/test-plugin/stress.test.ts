@@ -199,7 +199,14 @@ test('rscore: required and not there, nothing is sent and all fails; asked for b
     code: 'NOT_FOUND',
     message: /there is pycore, rscore/,
   })
-  assert.equal((await runStress({ total: 10 }, { ...parts, configured: 'other' }))[0].core, 'pycore')
+  const [other] = await runStress({ total: 10 }, { ...parts, configured: 'other' })
+  assert.deepEqual([other.core, other.ok], ['pycore', 10])
+  assert.equal(other.note, 'the configured core other is not available (it is not built in); pycore made the packets')
+  const alone = { ...parts, cores: { pycore: pure }, configured: 'rscore' }
+  assert.match((await runStress({ total: 10 }, alone))[0].note!, /^the configured core rscore is not available/)
+  const [refused] = await runStress({ require_rust: true }, alone)
+  assert.equal(refused.error, 'rscore is required and pycore is active (it is not built in); built in: pycore')
+  assert.equal(summary.note, undefined)
   const [both, none] = await runStress({ require_rust: true, core_backend: 'rscore' }, parts)
   assert.deepEqual([both.core, both.ok, none], ['rscore', 200, 0])
 })
