@@ -6,22 +6,28 @@
 // the text. V8 compiles a function when it first runs, so the cache of a command has few of those that a gateway's start needs: a gateway
 // says when it has started (event osNodeStarted of process), and the cache becomes that of its start. The tag is of this version of V8 and its flags.
 // Bytecode runs unchecked, so only a file is read that no other user can write.
+// A gateway keeps its heap small: new objects stay in the memory of the start (else up to 32 MB), and the heap is collected when it is
+// a fifth larger than what lived (else up to four times that, where the machine has much memory). V8 takes only bytecode that was made
+// under its own flags, so these are taken back while the cache is made; that of V8 13 cannot be, and is set behind it.
 // Errors: without a cache, or with a stale, damaged or foreign one, the text is compiled. The command line then writes a new
 // cache; where it cannot (a folder of another user, a full disk), the next start is slow again and nothing else changes.
 !(() => {
   var fs = require('node:fs')
   var vm = require('node:vm')
   var crc32 = require('node:zlib').crc32
+  var v8 = require('node:v8')
   var HEAD = 16
   var file = fs.readFileSync(__filename)
   var start = file.indexOf('\n/*\n') + 4
   var end = file.lastIndexOf('*/')
   var lines = file.latin1Slice(0, start).split('\n').length - 1
   var code = file.slice(start, end)
-  var cacheFile = __filename.replace(/\.js$/, '') + '.' + require('node:v8').cachedDataVersionTag() + '.cache'
+  var cacheFile = __filename.replace(/\.js$/, '') + '.' + v8.cachedDataVersionTag() + '.cache'
   var self = fs.statSync(__filename)
   // the manifest, with the hash of the whole, is behind the program; an edit by hand changes the time
   var program = crc32(self.mtimeMs + ' ' + self.size + file.latin1Slice(end))
+  var isGateway = require.main === module && /^(run|serve)$/.test(process.argv[2])
+  var isV8From13 = parseInt(process.versions.v8, 10) >= 13
   var ofGateway = false
   var cached
   var at
@@ -45,12 +51,20 @@
     }
   }
 
+  function keepHeapSmall(small) {
+    if (!isGateway) return
+    v8.setFlagsFromString('--semi-space-growth-factor=' + (small ? 1 : 2))
+    if (!isV8From13) v8.setFlagsFromString('--heap-growing-percent=' + (small ? 20 : 0))
+  }
+
   function writeCache(started) {
     var head = Buffer.alloc(HEAD)
     var data
     if (require.main !== module) return
     try {
+      keepHeapSmall(false)
       data = script.createCachedData()
+      keepHeapSmall(true)
       head.writeUInt32LE(program, 0)
       head.writeUInt32LE(crc32(data), 4)
       head.writeUInt32LE(started, 8)
@@ -77,12 +91,16 @@
     cachedData: cached,
   })
   var isStale = !cached || script.cachedDataRejected
-  if (isStale || !ofGateway) process.once('osNodeStarted', () => writeCache(1))
+  process.once('osNodeStarted', () => {
+    if (isStale || !ofGateway) writeCache(1)
+    if (isGateway && isV8From13) v8.setFlagsFromString('--memory-saver-mode')
+  })
   // code from a cache cannot import; this function can, and has no part in the launcher, whose text it would keep in memory
   var importModule = vm.runInThisContext('(function(url){return import(url)})', {
     importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   })
   cached = file = code = undefined
+  keepHeapSmall(true)
   script.runInThisContext().call(exports, exports, require, module, __filename, __dirname, importModule)
   if (isStale) writeCache(0)
 })()

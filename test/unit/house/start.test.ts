@@ -110,11 +110,11 @@ test('a start leaves bytecode beside the bundle; the next one runs it, and only 
   })
   // a gateway that has started leaves the bytecode of its start, which a command does not replace
   const before = statSync(cache).size
-  const gateway = `
-    process.argv[1] = ${JSON.stringify(script)}
-    process.argv[2] = 'version'
-    process.once('exit', () => process.emit('osNodeStarted'))
+  const main = (verb: string, atExit: string) => `
+    process.argv.splice(1, 2, ${JSON.stringify(script)}, '${verb}', '--help')
+    process.once('exit', () => { ${atExit} })
     require('node:module').runMain()`
+  const gateway = main('serve', "process.emit('osNodeStarted')")
   const started = spawnSync(process.execPath, ['-e', gateway], { cwd: dir, encoding: 'utf8' })
   assert.deepEqual([started.status, started.stderr], [0, ''])
   assert.ok(statSync(cache).size > before, 'more functions ran until then')
@@ -122,6 +122,17 @@ test('a start leaves bytecode beside the bundle; the next one runs it, and only 
   version()
   spawnSync(process.execPath, ['-e', gateway], { cwd: dir, encoding: 'utf8' })
   assert.equal(statSync(cache).mtimeMs, 1000, 'it stays')
+  // however many objects live, a gateway's new ones get no more memory
+  const newSpaceMb = (verb: string): number => {
+    const code = `
+      const kept = []
+      while (kept.length < 2_000_000) kept.push({})
+      const space = require('node:v8').getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')
+      console.log('\\n' + space.space_size / 1048576)`
+    const { stdout } = spawnSync(process.execPath, ['-e', main(verb, code)], { cwd: dir, encoding: 'utf8' })
+    return Number(stdout.trim().split('\n').at(-1))
+  }
+  assert.ok(newSpaceMb('serve') <= 4 && newSpaceMb('version') >= 8)
   // a folder in its place cannot be replaced: the program works as without a cache
   rmSync(cache)
   mkdirSync(cache)
