@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ask, backlog, Fleet, freeTcp, freeUdp, until } from './fleet.mjs'
 
-const FACTS = 50_000
+const FACTS = 200_000
 const MARK = 60_000
 
 /** `mark(key, value, hoped)` takes the rate, `problems` what went wrong. */

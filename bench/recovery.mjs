@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ask, backlog, Fleet, freeTcp, freeUdp, LIMIT_MS, until } from './fleet.mjs'
 
-const FACTS = 50_000
+const FACTS = 200_000
 /** facts made meanwhile that may still be on their way at the end */
 const LIVE = 20
 const AID = 4711

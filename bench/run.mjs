@@ -103,7 +103,7 @@ await benchCounted({ put, problems, wanted })
 
 if (starts('spi/')) await benchSpi({ put, gate })
 
-if (starts('nodes/')) await benchNodes({ put, gate })
+if (starts('nodes/')) await benchNodes({ put, gate, mark })
 
 if (starts('recovery/')) await benchRecovery({ FlashLog }, require.resolve('../dist/os-node.js'), { put, mark })
 

@@ -16,7 +16,7 @@ const PARTS = [
   ['UDP in, decoded and logged by a gateway: the highest paced rate without loss', /^udp\/in\//],
   ['SPI register reads in the kernel rig, beside a plain C loop in the same boot', /^spi\//],
   ['A whole gateway and 20 000 nodes of six sensors, reporting in turn over UDP', /^nodes\//],
-  ['Recovery: a backlog of 50 000 facts when the upstream comes back', /^recovery\//],
+  ['Recovery: a backlog of 200 000 facts when the upstream comes back', /^recovery\//],
   ['The exchange both ways: through a gateway that receives and sends on, both acknowledged', /^exchange\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
   ['Packets of four sensors from a log into PostgreSQL, the server on the same machine', /^postgresql\//],
