@@ -164,7 +164,9 @@ const queue = [
 ].sort((a, b) => secondsOf(b) - secondsOf(a))
 const total = { passed: 0, failed: 0, skipped: 0 }
 const groups = new Map()
+/** files that failed, and what they said at their end */
 const failed = []
+const said = new Map()
 /** files of the rig that failed beside others; those to run once more */
 const unsteady = []
 const again = []
@@ -190,6 +192,12 @@ function atSource(output) {
   )
 }
 
+/** What went wrong, as the reporter sums it up at the end: the first lines. */
+function failures(output) {
+  const [, ...sums] = output.split(/^✖ failing tests:$/m)
+  return (sums.at(-1) ?? output.slice(-4000)).trim().split('\n').slice(0, 60).join('\n')
+}
+
 /** Ends what a file started, too. */
 const end = (child, signal) => {
   try {
@@ -213,6 +221,7 @@ function ended(files, output, how, ms, beside) {
   const reason = how ?? (empty ? `${files.length > 1 ? empty : 'it'} ran no test` : '')
   const ok = bad === 0 && !reason
   const file = files.join(' ')
+  if (!ok) said.set(file, failures(atSource(output)))
   if (!ok && beside && groupOf(file) === 'rig') {
     again.push(files)
     unsteady.push(file)
@@ -352,6 +361,8 @@ function report() {
       `${name}: ${files} files, ${passed} passed, ${failed} failed, ${skipped} skipped, ${seconds(ms, 0)} of tests`,
     )
   for (const skip of skipped) console.log(`SKIPPED ${skip}`)
+  // again, for whoever has only the end of a long log
+  for (const [file, text] of said) console.log(`\n✖ ${file} said\n${text}\n`)
   for (const file of unsteady) console.log(`UNSTEADY ${file}: failed beside others; its result is that of a run alone`)
   for (const [file, lacks] of notRun) console.log(`NOT RUN ${file}: needs ${lacks.join(', ')}`)
   if (notRun.size > 0) {

@@ -101,11 +101,16 @@ export class Inserter {
     const code = sql._sqlite3_step(this.#statement)
     this.#wrong |= sql._sqlite3_reset(this.#statement)
     if (code !== DONE) this.#wrong |= code
-    this.#used = 0
-    this.#column = 0
-    while (this.#more.length > 0) sql._free(this.#more.pop()!)
+    this.#ended()
     this.#check()
     return sql._sqlite3_changes(this.#db)
+  }
+
+  /** The next row begins. */
+  #ended(): void {
+    this.#used = 0
+    this.#column = 0
+    while (this.#more.length > 0) this.#sql._free(this.#more.pop()!)
   }
 
   #check(): void {
@@ -118,7 +123,14 @@ export class Inserter {
   #room(bytes: number): number {
     let at = this.#place + this.#used
     if (this.#used + bytes <= USUAL) this.#used += bytes
-    else this.#more.push((at = this.#sql._malloc(bytes)))
+    else {
+      at = this.#sql._malloc(bytes)
+      if (at === 0) {
+        this.#ended()
+        throw new Error('SQLite has no memory left')
+      }
+      this.#more.push(at)
+    }
     // the memory has grown, and is another buffer
     if (this.#heap.length === 0) this.#heap = new Uint8Array(this.#sql.memory.buffer)
     return at
@@ -148,6 +160,7 @@ export async function loadSqlite(wasm: Uint8Array) {
   }
   const sql = (await initSqlJs(setup as object)) as unknown as SqlModule
   let empty: Uint8Array | undefined
+  let databases = 0
   /** A file of a database without tables that has room to grow: sql.js copies it whole whenever it is too short. */
   function roomy(bytes: number): Uint8Array {
     if (!empty) {
@@ -164,6 +177,11 @@ export async function loadSqlite(wasm: Uint8Array) {
     /** `room`: bytes that an empty database may grow to cheaply. */
     constructor(bytes?: Uint8Array, room?: number) {
       super(room === undefined ? bytes : roomy(room))
+    }
+
+    /** sql.js draws the names of its files: one that another database has would be that database. */
+    set filename(_drawn: string) {
+      Object.defineProperty(this, 'filename', { value: `window-${++databases}` })
     }
 
     inserter(text: string): Inserter {

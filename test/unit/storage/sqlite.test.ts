@@ -52,5 +52,17 @@ test('a row that SQLite refuses throws, and the next one is taken', () => {
     [1, 'a'],
     [2, 'c'],
   ])
+  // of which memory nothing is used before it is refused
+  row.number(3)
+  assert.throws(() => row.blob(new Uint8Array(2 ** 31)), /SQLite has no memory left/)
+  assert.equal(add(3, 'd'), 1)
   assert.throws(() => db.inserter('INSERT INTO u VALUES (?)'), /no such table: u/)
+})
+
+test('no two databases share a file, whatever sql.js draws for its name', t => {
+  t.mock.method(Math, 'random', () => 0.5)
+  const [one, two] = [openSql(), openSql()]
+  one.exec('CREATE TABLE t (k)')
+  two.exec('CREATE TABLE t (k)')
+  assert.equal(openSql(one.export()).exec('SELECT name FROM sqlite_master')[0]!.values.length, 1)
 })
