@@ -8,6 +8,8 @@ import type { SqlDatabase } from './sql-api'
 interface SqlModule {
   readonly Database: new (bytes?: Uint8Array) => SqlDatabase & { readonly db: number }
   readonly memory: Memory
+  /** opened so far; a process has one module of sql.js */
+  databases?: number
   _malloc(bytes: number): number
   _free(at: number): void
   UTF8ToString(at: number): string
@@ -160,7 +162,6 @@ export async function loadSqlite(wasm: Uint8Array) {
   }
   const sql = (await initSqlJs(setup as object)) as unknown as SqlModule
   let empty: Uint8Array | undefined
-  let databases = 0
   /** A file of a database without tables that has room to grow: sql.js copies it whole whenever it is too short. */
   function roomy(bytes: number): Uint8Array {
     if (!empty) {
@@ -181,7 +182,8 @@ export async function loadSqlite(wasm: Uint8Array) {
 
     /** sql.js draws the names of its files: one that another database has would be that database. */
     set filename(_drawn: string) {
-      Object.defineProperty(this, 'filename', { value: `window-${++databases}` })
+      sql.databases = (sql.databases ?? 0) + 1
+      Object.defineProperty(this, 'filename', { value: `window-${sql.databases}` })
     }
 
     inserter(text: string): Inserter {

@@ -4,6 +4,9 @@
 // Needs: network
 import { spawnSync } from 'node:child_process'
 
+/** Begins a command in an empty network. */
+export const EMPTY_NETWORK = ['unshare', ...(process.getuid?.() === 0 ? [] : ['-r']), '--net']
+
 const INSIDE = 'OS_NODE_OWN_NETWORK'
 const SETUP = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
 
@@ -14,10 +17,10 @@ export function inItsOwnNetwork(tests: () => void): void {
     return
   }
   const self = [process.execPath, ...process.execArgv, process.argv[1]!]
-  const asRoot = process.getuid?.() === 0 ? [] : ['-r']
+  const [unshare, ...empty] = EMPTY_NETWORK
   const { status, signal, error } = spawnSync(
-    'unshare',
-    [...asRoot, '--net', '--mount', '--kill-child', '--fork', 'sh', '-c', SETUP, '-', ...self],
+    unshare!,
+    [...empty, '--mount', '--kill-child', '--fork', 'sh', '-c', SETUP, '-', ...self],
     {
       stdio: ['ignore', 'inherit', 'inherit'],
       env: { ...process.env, [INSIDE]: '1', PATH: `${process.env.PATH}:/usr/sbin:/sbin` },

@@ -7,6 +7,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { removeDir, root, tempDir } from '../../lib/gateway'
+import { EMPTY_NETWORK } from '../../lib/own-network'
 
 const require = createRequire(join(root, 'package.json'))
 const { parse, parseAllDocuments } = require('yaml') as {
@@ -79,7 +80,7 @@ test('the manifests fit the schemas of Kubernetes, and the configuration in them
 })
 
 test('nft and haproxy take the balancers', () => {
-  const rules = reads(['unshare', '-rn', 'nft', '-c', '-f'], 'balancer.nft', block('jhash'))
+  const rules = reads([...EMPTY_NETWORK, 'nft', '-c', '-f'], 'balancer.nft', block('jhash'))
   assert.equal(rules.status, 0, String(rules.stderr))
   const proxy = reads(['/usr/sbin/haproxy', '-c', '-f'], 'haproxy.cfg', block('redispatch'))
   assert.equal(proxy.status, 0, String(proxy.stderr))
