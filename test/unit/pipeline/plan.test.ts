@@ -228,3 +228,13 @@ test('what went out of a policy that reads the clock only after the link was ope
     assert.equal(cmd(10), 0x7f)
   }
 })
+
+test('a slot of 255 bytes fits a DIFF, one of 256 does not', () => {
+  const seen = new Map<number, boolean>()
+  for (let n = 240; n <= 256; n++) {
+    const made = plan(0)
+    assert.equal(made.load([reading(700, 'K', 'x'.repeat(n))]), LOADED)
+    seen.set(made.metaBytes[0]!.length, made.longMeta)
+  }
+  assert.deepEqual([seen.get(254), seen.get(255), seen.get(256)], [false, false, true])
+})

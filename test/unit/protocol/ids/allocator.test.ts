@@ -177,6 +177,19 @@ test('stop closes the store, whether it was used or not', () => {
   }
 })
 
+test('a commit before the first request reads and writes nothing', async () => {
+  const never = (): never => assert.fail('the store was used')
+  await new IdAllocator({}, { store: { ...memoryIdStore(), load: never, commit: never }, now: () => 1 }).commit()
+})
+
+test('an option or a part that there is none of is refused by its name', () => {
+  assert.throws(() => new IdAllocator({ startID: 1 } as never), { code: 'BAD_ARGUMENT', message: /startID/ })
+  assert.throws(() => new IdAllocator({}, { clock: 1 } as never), {
+    code: 'BAD_ARGUMENT',
+    message: /"clock".*store, now, mono/,
+  })
+})
+
 test('the policy takes days and seconds, and puts wrong values right', () => {
   assert.equal(leasePolicy(null).base_lease_seconds, 2_592_000)
   assert.equal(leasePolicy({ offline_hold_days: 2 }).base_lease_seconds, 172_800)

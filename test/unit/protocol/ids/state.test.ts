@@ -1,6 +1,7 @@
 // The allocator's memory against a plain model of it: thousands of random steps, all of what it answers compared.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { turn } from '../../../../src/lib/yield'
 import { IdRange } from '../../../../src/protocol/ids/range'
 import { type IdRecord, IdState } from '../../../../src/protocol/ids/state'
 import { prng } from '../../../lib/random'
@@ -167,4 +168,24 @@ test('from a backup only active ids whose lease goes on keep their device, and n
   assert.deepEqual([...state.entries.keys()], [2, 3])
   assert.deepEqual(state.released, [])
   assert.ok(state.next_candidate > next, `${state.next_candidate}`)
+})
+
+test('ids are counted by whom they were granted to: those that count, a few thousand of them between two turns', async () => {
+  const state = new IdState()
+  for (let id = 1; id <= 9000; id++)
+    put(state, id, { ...record('', 10), ...(id > 10 && { granted_to: `10.0.0.${id % 3}` }) })
+  let turns = 0
+  let done = false
+  const beside = (async () => {
+    for (; !done; turns++) await turn()
+  })()
+  const counted = await state.countGranted(id => id > 3000)
+  done = true
+  await beside
+  assert.deepEqual([...counted].sort(), [
+    ['10.0.0.0', 2000],
+    ['10.0.0.1', 2000],
+    ['10.0.0.2', 2000],
+  ])
+  assert.ok(turns >= 2 && turns < 30, `${turns} turns`)
 })
