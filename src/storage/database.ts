@@ -180,7 +180,6 @@ export class Database {
   async counted(): Promise<DatabaseStatus> {
     if (this.#state === 'resting') this.#start()
     if (this.#state === 'starting') await this.#started(COUNT_WAIT_MS)
-    this.#quiet()
     return this.status()
   }
 

@@ -206,7 +206,6 @@ export class WindowRows {
   /** Row by row; no other question may use the same words meanwhile. */
   *#each(sql: string): Generator<SqlValue[], undefined> {
     const statement = this.#statement(sql)
-    statement.bind([])
     try {
       while (statement.step()) yield statement.get()
     } finally {

@@ -319,6 +319,13 @@ test('a disk that refuses keeps the window open and bounded, says so, and gets i
   assert.ok(folder.sealed[0]!.summary.from > 1)
 })
 
+test('a window that is over in bytes before it is looked at loses nothing', () => {
+  const { view } = openView(new MemFiles(), { maxPackets: 1e6, maxBytes: 1 })
+  view.apply(randomLog(3, 40))
+  assert.equal(view.counts.left, 0)
+  assert.equal(view.counts.packets, plainList(randomLog(3, 40)).length)
+})
+
 test('a window closes by bytes too, and its file is smaller than 150 bytes a packet and sensor', () => {
   const { view, folder, files } = openView(new MemFiles(), { maxPackets: 1e6, maxBytes: 300_000 })
   const records = Array.from({ length: 4000 }, (_, k) =>

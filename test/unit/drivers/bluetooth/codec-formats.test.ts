@@ -30,6 +30,9 @@ const values = (hex: string): Values => heard(new BthomeDecoder(), bthome(hex)).
 test('the structures of an advertisement', () => {
   const data = Buffer.from('0201060b094449592d73656e736f720a16d2fc4002c40903bf13', 'hex')
   assert.equal(localName(data), 'DIY-sensor')
+  const short = Buffer.from(data)
+  short[4] = 0x08
+  assert.equal(localName(short), 'DIY-sensor', 'a shortened name')
   assert.equal(Buffer.from(serviceData(data, 0xfcd2)!).toString('hex'), '4002c40903bf13')
   assert.equal(manufacturerData(data, 0x0499), null)
   assert.equal(serviceData(data.subarray(0, -1), 0xfcd2), null, 'a structure that is cut is none')

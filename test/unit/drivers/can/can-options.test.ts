@@ -63,7 +63,7 @@ test('ids: numbers or hexadecimal text, within 29 bits, and 11 where ext is fals
     refused({ peers: [peer(id as never, 2)] }, /peers\.0\.tx_id/)
   refused({ peers: [peer(0x800, 2, { ext: false })] }, /an id above 0x7FF has 29 bits: leave ext out/)
   make({ peers: [peer(0x800, 2, { ext: true })] })
-  make({ peers: [peer(0x1fff_ffff, 2)] })
+  make({ peers: [peer(0x1fff_ffff, 0)] })
 })
 
 test('pairs of ids that are not apart are refused, with the two peers named', () => {

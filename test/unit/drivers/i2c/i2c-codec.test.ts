@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { configWord, volts } from '../../../../drivers/i2c/ads1115'
+import { configWord, RATES, volts } from '../../../../drivers/i2c/ads1115'
 import { type Calibration, calibrationOf, celsius, fine, humidity, pascal } from '../../../../drivers/i2c/bme280'
 import { ds3231Celsius } from '../../../../drivers/i2c/ds3231'
 import {
@@ -81,6 +81,7 @@ test('ADS1115: codes of table 8-1, the power-up word of the data sheet', () => {
   // 0x8583 is what the config register holds after a reset: A0-A1, 2.048 V, single shot, 128 per second, done
   assert.equal(configWord('A0-A1', 2.048, 128), 0x8583)
   assert.equal(configWord('A3', 6.144, 860), 0xf1e3)
+  assert.deepEqual(RATES, [8, 16, 32, 64, 128, 250, 475, 860])
   assert.equal(volts(0x4000, 2.048), 1.024)
   assert.equal(volts(0x0001, 2.048), 0.0000625)
   assert.equal(volts(0xffff, 2.048), -0.0000625)
