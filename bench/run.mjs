@@ -19,6 +19,7 @@ import { benchMqtt } from './mqtt.mjs'
 import { benchNodeRed } from './node-red.mjs'
 import { benchNodes } from './nodes.mjs'
 import { benchPostgresql } from './postgresql.mjs'
+import { benchQueries } from './queries.mjs'
 import { benchRecovery } from './recovery.mjs'
 import { benchSmallBoard } from './small-board.mjs'
 import { benchSpi } from './spi.mjs'
@@ -120,7 +121,10 @@ if (starts('mqtt/')) {
 
 if (starts('flash/')) await benchFlash({ FlashLog }, { put, mark, gate, problems })
 
-if (starts('sql/')) await benchSql({ FlashLog, DatabaseManager }, { put, mark, problems })
+if (['sql/packets', 'sql/worker'].some(starts)) await benchSql({ FlashLog, DatabaseManager }, { put, mark, problems })
+
+if (['sql/newest', 'sql/old', 'sql/history', 'sql/pause', 'sql/rss'].some(starts))
+  await benchQueries({ FlashLog, DatabaseManager }, { put, mark, problems })
 
 if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)
 

@@ -19,6 +19,7 @@ const PARTS = [
   ['Recovery: a backlog of 200 000 facts when the upstream comes back', /^recovery\//],
   ['The exchange both ways: through a gateway that receives and sends on, both acknowledged', /^exchange\//],
   ['MQTT QoS 1 through mosquitto', /^mqtt\//],
+  ['Packets of four sensors from a log into the SQL view, and questions to a million of them', /^sql\//],
   ['Packets of four sensors from a log into PostgreSQL, the server on the same machine', /^postgresql\//],
   [
     'Flash: what a record costs an ext4 on a loop device, readings committed once a second, beside SQLite with the same ones',

@@ -1,0 +1,80 @@
+// `sql/newest_p95_ms`, `old_p95_ms`, `history7d_ms`: questions to the SQL view while it takes 1,000 packets a second. It holds a million
+// packets of four sensors, seven days of 101 devices, of which one reports every two seconds. Beside them the longest pause of the event
+// loop meanwhile and the memory of the process, log and view.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+
+const PACKETS = Number(process.env.OS_NODE_QUERY_PACKETS ?? 1_000_000)
+const DAYS_S = 7 * 86_400
+const EVERY_S = 2
+const OTHERS = 100
+const T0 = 1_710_000_000
+const PAGE = 50
+
+const p95 = list => list.sort((a, b) => a - b)[Math.ceil(list.length * 0.95) - 1]
+const rounded = ms => Math.round(ms * 10) / 10
+
+/** Milliseconds of each question, one after another. */
+async function timed(count, ask) {
+  const ms = []
+  for (let k = 0; k < count; k++) {
+    const since = performance.now()
+    await ask(k)
+    ms.push(performance.now() - since)
+  }
+  return ms
+}
+
+/** `mark(key, value, hoped)`, `put(key, value)` take the figures, `problems` what went wrong. */
+export async function benchQueries({ FlashLog, DatabaseManager }, { put, mark, problems }) {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-queries-'))
+  const log = await FlashLog.open({ dir: join(dir, 'log'), maxBytes: 512 * 1024 * 1024, bufferBytes: 64 * 1024 * 1024 })
+  const add = (id, seconds, value) => {
+    const sensors = ['t', 'h', 'p', 'v'].map((sensor, n) => ({ id: sensor, status: 'OK', unit: 'K', value: value + n }))
+    log.appendFact({ id, state: 'ONLINE', tRaw: seconds * 1000, aid: 7, sensors }, { medium: 'UDP' }, 'synced')
+  }
+  const steps = Math.min(DAYS_S / EVERY_S, PACKETS)
+  const beside = (PACKETS - steps) / steps
+  let others = 0
+  for (let k = 0; k < steps; k++) {
+    const at = T0 + k * EVERY_S
+    add('dev-0', at, k % 1000)
+    for (; others < (k + 1) * beside; others++) add(`dev-${1 + (others % OTHERS)}`, at, others / 7)
+    if (k % 2000 === 0) await log.flush()
+  }
+  await log.flush()
+  const db = new DatabaseManager({ storage: { sql: { dialect: 'sqlite' } } }, { log, dataDir: join(dir, 'view') })
+  await db.connect()
+  while (db.status().lag_records > 0) await new Promise(resolve => setTimeout(resolve, 20))
+  const { total } = await db.queryPackets(null, null, null, null, 1)
+  if (total !== steps + others) problems.push(`sql: ${total} of ${steps + others} packets are in the view`)
+
+  let written = 0
+  const end = T0 + DAYS_S
+  const writes = setInterval(() => {
+    for (let k = 0; k < 10; k++, written++) add(`new-${written % OTHERS}`, end + Math.floor(written / OTHERS), written)
+  }, 10)
+  const pauses = monitorEventLoopDelay({ resolution: 1 })
+  pauses.enable()
+  const hour = k => T0 + ((k * 7919) % (DAYS_S / 3600 - 1)) * 3600
+  const newest = await timed(200, () => db.queryPackets(null, null, null, null, PAGE))
+  const old = await timed(100, k => db.queryPackets(null, null, hour(k), hour(k) + 3599, PAGE))
+  let history
+  const histories = await timed(20, async () => {
+    history = await db.queryHistory('dev-0', 't', T0, end - 1, 300)
+  })
+  pauses.disable()
+  clearInterval(writes)
+  const values = history.buckets.reduce((sum, { count }) => sum + count, 0)
+  if (values !== steps) problems.push(`sql: the history has ${values} of ${steps} values`)
+  mark('sql/newest_p95_ms', rounded(p95(newest)), '≤ 150')
+  mark('sql/old_p95_ms', rounded(p95(old)), '≤ 500')
+  mark('sql/history7d_ms', rounded(p95(histories)), '≤ 200')
+  put('sql/pause_ms/max', rounded(pauses.max / 1e6))
+  put('sql/rss_mb', Math.round(process.memoryUsage().rss / 1e6))
+  await db.close()
+  await log.close()
+  rmSync(dir, { recursive: true, force: true })
+}
