@@ -96,8 +96,8 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
   const events = { lost: reason => console.error(`heap: ${reason}`), degraded: quiet }
   const ended = []
 
-  /** Lets `pass` bring the packets, and takes what the heap grew by; `came` asks how many came. */
-  async function measure(path, child, pass, came) {
+  /** Lets `pass` bring the packets, and takes what the heap grew by; `came` asks how many came. Again where a collection fell into it. */
+  async function measure(path, child, pass, came, tries = 1) {
     await pause(REST_MS)
     const began = await came()
     const before = await answer(child, 'heap')
@@ -106,6 +106,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     const after = await answer(child, 'heap')
     const count = (await came()) - began
     if (count < PACKETS) problems.push(`gateway/heap: ${count} of ${PACKETS} packets came over ${path}`)
+    if (after.collections > before.collections && tries > 1) return measure(path, child, pass, came, tries - 1)
     if (after.collections > before.collections) problems.push(`gateway/heap: a collection fell into ${path}`)
     gate(`gateway/heap_bytes_per_packet/${path}`, Math.round((after.used - before.used) / count), BUDGETS[path])
   }
@@ -123,7 +124,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       const { pass, close } = await connect(Number(where[3]))
       // what is made with the first packets is not counted
       await pass(2000)
-      await measure(path, child, () => pass(PACKETS), factsOf(dataDir))
+      await measure(path, child, () => pass(PACKETS), factsOf(dataDir), 3)
       await close()
     } finally {
       child.kill('SIGKILL')

@@ -34,10 +34,14 @@ test('sources of whole seconds that began apart are read in one turn of the loop
       quiet,
     )
     let reads = 0
+    // their timers keep no program alive
+    const alive = setInterval(() => undefined, 100)
     const other = new Schedule(
       sourceOf('other', 1000, () => {
-        if (++reads < 2) return
+        // on a busy machine the timer of the one may be a millisecond late once
+        if (++reads < 2 || (first === '' && reads < 5)) return
         resolve(first)
+        clearInterval(alive)
         one.stop()
         other.stop()
       }),
@@ -45,8 +49,6 @@ test('sources of whole seconds that began apart are read in one turn of the loop
     )
     one.start()
     setTimeout(() => other.start(), 30)
-    // their timers keep no program alive
-    const alive = setInterval(() => reads > 1 && clearInterval(alive), 100)
   })
   assert.equal(await together, 'one')
 })
