@@ -1,6 +1,6 @@
 // `sql/newest_p95_ms`, `old_p95_ms`, `history7d_ms`: questions to the SQL view while it takes 1,000 packets a second. It holds a million
 // packets of four sensors, seven days of 101 devices, of which one reports every two seconds. Beside them the longest pause of the event
-// loop meanwhile and the memory of the process, log and view.
+// loop meanwhile, the bytes of the windows' files, and the memory of the process, log and view.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +12,7 @@ const EVERY_S = 2
 const OTHERS = 100
 const T0 = 1_710_000_000
 const PAGE = 50
+const SENSORS = ['t', 'h', 'p', 'v']
 
 const p95 = list => list.sort((a, b) => a - b)[Math.ceil(list.length * 0.95) - 1]
 const rounded = ms => Math.round(ms * 10) / 10
@@ -32,7 +33,7 @@ export async function benchQueries({ FlashLog, DatabaseManager }, { put, mark, p
   const dir = mkdtempSync(join(tmpdir(), 'os-node-bench-queries-'))
   const log = await FlashLog.open({ dir: join(dir, 'log'), maxBytes: 512 * 1024 * 1024, bufferBytes: 64 * 1024 * 1024 })
   const add = (id, seconds, value) => {
-    const sensors = ['t', 'h', 'p', 'v'].map((sensor, n) => ({ id: sensor, status: 'OK', unit: 'K', value: value + n }))
+    const sensors = SENSORS.map((sensor, n) => ({ id: sensor, status: 'OK', unit: 'K', value: value + n }))
     log.appendFact({ id, state: 'ONLINE', tRaw: seconds * 1000, aid: 7, sensors }, { medium: 'UDP' }, 'synced')
   }
   const steps = Math.min(DAYS_S / EVERY_S, PACKETS)
@@ -62,8 +63,8 @@ export async function benchQueries({ FlashLog, DatabaseManager }, { put, mark, p
   const newest = await timed(200, () => db.queryPackets(null, null, null, null, PAGE))
   const old = await timed(100, k => db.queryPackets(null, null, hour(k), hour(k) + 3599, PAGE))
   let history
-  const histories = await timed(20, async () => {
-    history = await db.queryHistory('dev-0', 't', T0, end - 1, 300)
+  const histories = await timed(20, async k => {
+    history = await db.queryHistory('dev-0', SENSORS[k % 4], T0, end - 1, 300)
   })
   pauses.disable()
   clearInterval(writes)
@@ -73,6 +74,8 @@ export async function benchQueries({ FlashLog, DatabaseManager }, { put, mark, p
   mark('sql/old_p95_ms', rounded(p95(old)), '≤ 500')
   mark('sql/history7d_ms', rounded(p95(histories)), '≤ 200')
   put('sql/pause_ms/max', rounded(pauses.max / 1e6))
+  const { windows, packets } = db.status()
+  put('sql/file_bytes_per_packet', Math.round(windows.bytes / packets))
   put('sql/rss_mb', Math.round(process.memoryUsage().rss / 1e6))
   await db.close()
   await log.close()

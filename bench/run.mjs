@@ -123,7 +123,7 @@ if (starts('flash/')) await benchFlash({ FlashLog }, { put, mark, gate, problems
 
 if (['sql/packets', 'sql/worker'].some(starts)) await benchSql({ FlashLog, DatabaseManager }, { put, mark, problems })
 
-if (['sql/newest', 'sql/old', 'sql/history', 'sql/pause', 'sql/rss'].some(starts))
+if (['sql/newest', 'sql/old', 'sql/history', 'sql/pause', 'sql/rss', 'sql/file'].some(starts))
   await benchQueries({ FlashLog, DatabaseManager }, { put, mark, problems })
 
 if (starts('postgresql/')) await benchPostgresql({ FlashLog, DatabaseManager }, put, problems)

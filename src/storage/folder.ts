@@ -10,6 +10,7 @@ import type { Files } from '../lib/files'
 import {
   BadWindow,
   encodeWindow,
+  readBlock,
   readDatabase,
   readSealed,
   type SealedFile,
@@ -72,9 +73,9 @@ export class WindowFolder {
   }
 
   /** Writes a window, or writes it again. Throws the system's error; what was there stays. */
-  write(summary: Summary, bloom: Uint8Array, database: Uint8Array): Sealed {
+  write(summary: Summary, bloom: Uint8Array, database: Uint8Array, series?: Uint8Array): Sealed {
     const name = windowName(summary.from, summary.to)
-    const bytes = encodeWindow(summary, bloom, database)
+    const bytes = encodeWindow(summary, bloom, database, series)
     const { dir, files } = this.#o
     atomicWrite(join(dir, name), bytes, files)
     const made: Sealed = { name, size: bytes.length, summary, bloom }
@@ -89,12 +90,12 @@ export class WindowFolder {
 
   /** The rows of a window. Throws BadWindow. */
   read({ name, size }: Sealed): Uint8Array {
-    const { dir, files } = this.#o
-    try {
-      return readDatabase(name, size, (offset, length) => files.readAt(join(dir, name), offset, length))
-    } catch (error) {
-      throw error instanceof BadWindow ? error : new BadWindow(name, error)
-    }
+    return this.#read(name, readAt => readDatabase(name, size, readAt))
+  }
+
+  /** The values of the sensor at `place` of the summary, among those of others. Throws BadWindow. */
+  readBlock({ name, size, summary }: Sealed, place: number): ReturnType<typeof readBlock> {
+    return this.#read(name, readAt => readBlock(name, size, summary, place, readAt))
   }
 
   /** Goes on without a window, which is put aside under another name. */
@@ -133,6 +134,15 @@ export class WindowFolder {
       this.sealed.shift()
       bytes -= oldest.size
       gone.push(oldest)
+    }
+  }
+
+  #read<T>(name: string, part: (readAt: (offset: number, length: number) => Buffer) => T): T {
+    const { dir, files } = this.#o
+    try {
+      return part((offset, length) => files.readAt(join(dir, name), offset, length))
+    } catch (error) {
+      throw error instanceof BadWindow ? error : new BadWindow(name, error)
     }
   }
 

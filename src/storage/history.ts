@@ -1,20 +1,22 @@
 // All values of one sensor over a time range, in buckets of equal width: count, min, mean and max of each. Windows are merged
 // one by one, so at most the buckets and the rows of one group are in RAM. A sealed window that lies in one bucket is known by
 // its summary and is not opened.
+import type { Values } from './numbers'
 import { type HistoryBucket, type HistoryList, MAX_BUCKETS } from './shapes'
 
 /** no packet is older or newer: 48 bits of ms end at 2.8e11 s; products with the number of buckets stay exact */
 const FAR = 1e12
 
-/** count, min, max, mean */
-export type Values = readonly [count: number, min: number | null, max: number | null, mean: number | null]
+/** Rows of one window in a bucket; a bucket may come in parts. */
+export interface BucketRows {
+  readonly bucket: number
+  readonly values: Values
+  readonly units: readonly (string | null)[]
+}
 
-/** Buckets of one window that have rows; WindowRows of window.ts. */
+/** Rows of one window; WindowRows of window.ts, or its series. */
 interface HistoryRows {
-  history(
-    of: HistorySensor,
-    buckets: Buckets,
-  ): readonly { bucket: number; values: Values; units: readonly (string | null)[] }[]
+  history(of: HistorySensor, buckets: Buckets): readonly BucketRows[]
 }
 
 /** One window with values of the sensor. */

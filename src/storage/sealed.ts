@@ -6,9 +6,10 @@
 
 import { mayHold } from './bloom'
 import type { Sealed, WindowFolder } from './folder'
-import type { HistoryPiece } from './history'
+import type { BucketRows, Buckets, HistoryPiece } from './history'
 import type { Piece } from './pages'
 import { SEAL } from './schema'
+import { bucketed, type EncodedSeries } from './series'
 import type { SqlDatabase } from './sql-api'
 import type { WindowSums } from './sums'
 import { Where } from './where'
@@ -30,7 +31,7 @@ const totals = (sums: readonly Sum[]): readonly [number, number] =>
 /** Sums of the rows, those that were kept where they are sound; what the rows do not tell comes along. */
 export function summarize(
   rows: WindowRows,
-  span: Omit<Summary, 'packets' | 'unsynced' | 'statuses' | 'sensors'>,
+  span: Omit<Summary, 'packets' | 'unsynced' | 'statuses' | 'sensors' | 'series'>,
   kept?: WindowSums,
 ): Summary {
   const sums = <S extends SensorSum>(sql: string): S[] =>
@@ -96,9 +97,13 @@ export class SealedWindows {
   /** Windows with values of one sensor in a time range. */
   histories(device: string, sensor: string, since = -NEVER, until = NEVER): HistoryPiece[] {
     return this.folder.sealed.flatMap(window => {
-      const sum = window.summary.sensors.find(([of, part]) => of === device && part === sensor)
+      const { sensors, series } = window.summary
+      const place = sensors.findIndex(([of, part]) => of === device && part === sensor)
+      const sum = sensors[place]
       if (!sum || sum[4] < since || sum[3] > until) return []
       const [, , , first, last, count, min = null, max = null, mean = null, ...units] = sum
+      const history = (_of: unknown, buckets: Buckets): BucketRows[] =>
+        bucketed(this.folder.readBlock(window, place), sensors, place, buckets)
       return [
         {
           lo: Math.max(first, since),
@@ -106,7 +111,8 @@ export class SealedWindows {
           ...(count !== undefined &&
             since <= first &&
             last <= until && { values: [count, min, max, mean] as const, units }),
-          rows: () => this.#rows(window),
+          // which rows have which of several units, the rows alone say
+          rows: () => (series && units[0] === units[1] ? { history } : this.#rows(window)),
         },
       ]
     })
@@ -125,11 +131,18 @@ export class SealedWindows {
   }
 
   /** Writes the open window of `bytes` as a file. Throws the system's error; nothing changed then. */
-  seal(summary: Summary, bloom: Uint8Array, bytes: number, attach: (file: string, run: string) => void): void {
+  seal(
+    summary: Summary,
+    bloom: Uint8Array,
+    series: EncodedSeries | undefined,
+    bytes: number,
+    attach: (file: string, run: string) => void,
+  ): void {
     const out = this.#open(undefined, bytes)
     try {
       attach((out as SqlDatabase & { filename: string }).filename, SEAL)
-      this.#count(this.folder.write(summary, bloom, out.export()))
+      const whole = { ...summary, ...(series && { series: series.blocks }) }
+      this.#count(this.folder.write(whole, bloom, out.export(), series?.bytes))
     } finally {
       out.close()
     }
@@ -145,7 +158,7 @@ export class SealedWindows {
       try {
         update(rows)
         this.#forget(window)
-        const { packets: _p, unsynced: _u, statuses: _s, sensors: _n, ...span } = summary
+        const { packets: _p, unsynced: _u, statuses: _s, sensors: _n, series: _v, ...span } = summary
         const after = summarize(rows, { ...span, corrected: seq, moved: true })
         this.#count(this.folder.write(after, bloom, db.export()))
       } catch (error) {

@@ -2,6 +2,8 @@
 // change or leave they are of no use until the next window begins, nor where there are very many: the query makes them then.
 
 import type { Fact } from '../pipeline/fact'
+import { addNumber, type Numbers, noNumbers, valuesOf } from './numbers'
+import { type EncodedSeries, WindowSeries } from './series'
 import type { SensorSum, Sum } from './windowfile'
 
 /** sums at most: each takes about 200 bytes */
@@ -13,13 +15,10 @@ interface Rows {
   last: number
 }
 
-interface Values extends Rows {
-  values: number
-  min: number
-  max: number
-  /** Kahan, Babuska and Neumaier, as SQLite adds up */
-  sum: number
-  remaining: number
+interface SensorRows extends Rows {
+  /** its number among the series */
+  readonly index: number
+  readonly numbers: Numbers
   unit: string
   other: string
 }
@@ -34,16 +33,9 @@ function take(rows: Rows, at: number): void {
   if (at > rows.last) rows.last = at
 }
 
-function addValue(to: Values, value: number | null, unit: string): void {
+function addUnit(to: SensorRows, unit: string): void {
   if (unit !== to.unit && byBytes(unit, to.unit) < 0) to.unit = unit
   if (unit !== to.other && byBytes(unit, to.other) > 0) to.other = unit
-  if (value === null || Number.isNaN(value)) return
-  to.values++
-  if (value < to.min) to.min = value
-  if (value > to.max) to.max = value
-  const sum = to.sum + value
-  to.remaining += Math.abs(to.sum) > Math.abs(value) ? to.sum - sum + value : value - sum + to.sum
-  to.sum = sum
 }
 
 /** One by one, in the order of their names. */
@@ -54,7 +46,8 @@ const listed = <S, L>(table: Table<S>, make: (device: string, of: string, sum: S
 
 export class WindowSums {
   #statuses: Table<Rows> = new Map()
-  #sensors: Table<Values> = new Map()
+  #sensors: Table<SensorRows> = new Map()
+  readonly #series = new WindowSeries()
   #size = 0
   /** they are those of the rows */
   sound = true
@@ -62,6 +55,7 @@ export class WindowSums {
   clear(): void {
     this.#statuses = new Map()
     this.#sensors = new Map()
+    this.#series.clear()
     this.#size = 0
     this.sound = true
   }
@@ -81,19 +75,13 @@ export class WindowSums {
     )
     for (const { id: sensor, value, unit } of sensors) {
       const sum = this.#of(this.#sensors, id, sensor, () => ({
-        count: 0,
-        first: at,
-        last: at,
-        values: 0,
-        min: Number.POSITIVE_INFINITY,
-        max: Number.NEGATIVE_INFINITY,
-        sum: 0,
-        remaining: 0,
-        unit,
-        other: unit,
+        ...{ index: this.#series.sensor(), count: 0, first: at, last: at },
+        ...{ numbers: noNumbers(), unit, other: unit },
       }))
       take(sum, at)
-      addValue(sum, value, unit)
+      addUnit(sum, unit)
+      if (value !== null) addNumber(sum.numbers, value)
+      this.#series.add(sum.index, at, value)
     }
     if (this.#size > MOST) this.drop()
   }
@@ -103,14 +91,16 @@ export class WindowSums {
   }
 
   get sensors(): SensorSum[] {
-    return listed(
-      this.#sensors,
-      (device, of, { count, first, last, values, min, max, sum, remaining, unit, other }) => {
-        const all = Number.isFinite(sum) ? sum + remaining : sum
-        const numbers = values > 0 ? ([min, max, all / values] as const) : ([null, null, null] as const)
-        return [device, of, count, first, last, values, ...numbers, unit, other]
-      },
-    )
+    return listed(this.#sensors, (device, of, { count, first, last, numbers, unit, other }) => [
+      ...([device, of, count, first, last] as const),
+      ...valuesOf(numbers),
+      ...([unit, other] as const),
+    ])
+  }
+
+  /** The values of `sensors`, in their order. */
+  get series(): EncodedSeries {
+    return this.#series.encode(listed(this.#sensors, (_device, _of, sum) => sum))
   }
 
   #of<S>(table: Table<S>, device: string, of: string, make: () => S): S {

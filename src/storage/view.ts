@@ -163,7 +163,9 @@ export class SqlView {
       const bloom = newBloom(this.#packets)
       for (const [uuid] of this.#open.rows('SELECT packet_uuid FROM os_packets')) addTo(bloom, uuid as Uint8Array)
       const span = { from: this.#from, to, witness: this.#last, corrected: this.#corrected, moved: this.#moved }
-      this.#sealed.seal(summarize(this.#open, span, this.#rows.sums), bloom, this.bytes, (file, run) => {
+      const { sums } = this.#rows
+      const series = sums.sound ? sums.series : undefined
+      this.#sealed.seal(summarize(this.#open, span, sums), bloom, series, this.bytes, (file, run) => {
         this.#db.exec(`ATTACH DATABASE '${file}' AS sealed`)
         try {
           this.#db.exec(run)

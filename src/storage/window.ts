@@ -3,7 +3,8 @@
 
 import { uuidText } from '../log'
 import { type Fact, factToDict } from '../pipeline/fact'
-import type { Buckets, Values } from './history'
+import type { Buckets } from './history'
+import type { Values } from './numbers'
 import { DEVICE, PACKET_COLUMNS, SENSOR_COLUMNS } from './schema'
 import type { PacketDetail, PacketRecord, PacketSensor, SensorRecord } from './shapes'
 import type { SqlDatabase, SqlValue, SqlValues, Statement } from './sql-api'

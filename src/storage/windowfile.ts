@@ -4,7 +4,8 @@
 //   0  8  magic "OSNWIN1\n"
 //   8  u32 length of the head, 12 u32 of the Bloom filter, 16 u32 of the database, 20 u32 CRC-32C of head and filter,
 //  24  u32 CRC-32C of the database, 28 u32 CRC-32C of the bytes before
-//  32  head: JSON, deflated; Bloom filter of the uuids; the SQLite database, deflated
+//  32  head: JSON, deflated; Bloom filter of the uuids; the SQLite database, deflated, and behind it, still of its length and checksum,
+//      the blocks of series.ts, which the summary lists: older versions read over them
 //
 // What fails: whatever is not such a file, or is cut off or changed, is a BadWindow with its name; the caller goes on without it.
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
@@ -36,6 +37,9 @@ export type SensorSum = readonly [
       ],
 ]
 
+/** Values of some sensors, the first of which has this place in the summary. */
+export type Block = readonly [first: number, bytes: number, crc32c: number]
+
 /** What is known of a window without its rows. */
 export interface Summary {
   readonly from: number
@@ -51,6 +55,8 @@ export interface Summary {
   readonly moved: boolean
   readonly statuses: readonly Sum[]
   readonly sensors: readonly SensorSum[]
+  /** the last of them ends the file */
+  readonly series?: readonly Block[]
 }
 
 export interface SealedFile {
@@ -68,9 +74,15 @@ export function windowRange(name: string): { from: number; to: number } | undefi
   return found ? { from: Number(found[1]), to: Number(found[2]) } : undefined
 }
 
-export function encodeWindow(summary: Summary, bloom: Uint8Array, database: Uint8Array): Buffer {
+/** `series`: the blocks that the summary lists. */
+export function encodeWindow(
+  summary: Summary,
+  bloom: Uint8Array,
+  database: Uint8Array,
+  series: Uint8Array = new Uint8Array(0),
+): Buffer {
   const head = Buffer.concat([deflateRawSync(JSON.stringify(summary), DEFLATE), bloom])
-  const body = deflateRawSync(database, DEFLATE)
+  const body = Buffer.concat([deflateRawSync(database, DEFLATE), series])
   const fixed = Buffer.alloc(HEADER)
   fixed.write(MAGIC, 0, 'latin1')
   fixed.writeUInt32LE(head.length - bloom.length, 8)
@@ -113,6 +125,20 @@ export function readDatabase(name: string, size: number, read: ReadAt): Uint8Arr
   const b = read(HEADER + head + bloom, body)
   if (crc32c(b) !== bodyCrc) throw new BadWindow(name, 'its rows are damaged')
   return inflateRawSync(b)
+}
+
+/** The block with the values of the sensor at `place` of the summary, and the place of its first sensor. Throws BadWindow. */
+export function readBlock(name: string, size: number, { series = [] }: Summary, place: number, read: ReadAt) {
+  let at = size
+  for (let k = series.length - 1; k >= 0; k--) {
+    const [first, bytes, crc] = series[k]!
+    at -= bytes
+    if (first > place) continue
+    const block = read(at, bytes)
+    if (crc32c(block) !== crc) throw new BadWindow(name, 'its values are damaged')
+    return { first, block }
+  }
+  throw new BadWindow(name, 'its values are missing')
 }
 
 /** A file that cannot be used, whatever was thrown. */

@@ -28,10 +28,14 @@ const seed = Number(process.env.OS_NODE_SEED ?? randomInt(2 ** 31))
 const random = prng(seed)
 const CONF = 'hostname=greenhouse-1\n'
 const SAVED = `cd /data; for name in synced unsynced; do echo $(tail -n 1 $name); done; tr '\\0 ' '\\n\\n' <direct | sort -n | tail -n 1`
+/** what the board does when it does not answer */
+const STATE = 'os-node status; ps -eLo pid,tid,stat,time,wchan:20,comm | grep -v " I" | tail -n 60'
 
 const board = new Board()
 const lost: Cut = { kept: 0, dropped: 0, torn: 0 }
 const starts: number[] = []
+/** seconds until the SQL view answered */
+const views: number[] = []
 let power: Power | undefined
 let token = ''
 let disk: VolatileDisk
@@ -144,11 +148,16 @@ test('cuts under load: nothing acknowledged or committed is lost, an update ends
     await until('the metrics', () => load.readMetrics().then(() => true), BOOT_MS)
     assert.ok(load.committed >= committed, `${about}: the log ends at ${load.committed}, ${committed} was committed`)
     assert.equal(load.lost, before, `${about}: the log lost records`)
+    const asked = performance.now()
     await until(`what was acknowledged, ${about}`, async () => {
       const missing = await load.missing(from)
       if (missing.length > 0) throw new Error(`missing: ${missing}`)
       return true
+    }).catch(async error => {
+      const { text } = await board.shell(STATE)
+      throw new Error(`${error.message}\n${text}\n${power!.said().slice(-3000)}`)
     })
+    views.push((performance.now() - asked) / 1000)
     from = load.sent + 1
     const saved = await until('the remote shell', async () => {
       const { code, text: numbers } = await board.shell(SAVED)
@@ -187,7 +196,7 @@ test('cuts under load: nothing acknowledged or committed is lost, an update ends
   const about = `${RUNNING} cuts, ${load.acknowledged.size} packets acknowledged, ${load.queries} questions answered`
   t.diagnostic(`${about}, updates: ${outcomes.join(', ')}; blocks ${JSON.stringify(lost)}, ${disk.flushes} flushes`)
   t.diagnostic(
-    `lost by programs that skip the flush: ${JSON.stringify(caught)}; starts ${starts.map(Math.round).join(' ')} s`,
+    `lost by programs that skip the flush: ${JSON.stringify(caught)}; starts ${starts.map(Math.round).join(' ')} s, views ${views.map(Math.round).join(' ')} s`,
   )
   assert.ok(load.acknowledged.size > 5 * RUNNING, about)
   assert.ok(caught.unsynced > 0, 'a program that never syncs was not caught')

@@ -2,8 +2,9 @@
 // window.ts): packets by time, then by their place in the log, the newest first; what a caller gives is always bound (S10).
 import { uuidBytes, uuidText } from '../../log'
 import { type Fact, factToDict } from '../../pipeline/fact'
-import { Buckets, historyOf, type Values } from '../history'
+import { Buckets, historyOf } from '../history'
 import type { Question } from '../messages'
+import type { Values } from '../numbers'
 import {
   clampBuckets,
   clampLimit,

@@ -346,7 +346,7 @@ test('a window closes by bytes too, and its file is smaller than 150 bytes a pac
   }
 })
 
-test('a history opens only the windows that a border of its buckets cuts; files without values are opened', () => {
+test('a history loads the rows of no window that has its values; of several units, and of older versions it does', () => {
   const files = new MemFiles()
   // ten windows of 10 s each
   const records = Array.from({ length: 500 }, (_, k) =>
@@ -371,20 +371,62 @@ test('a history opens only the windows that a border of its buckets cuts; files 
     [0, 20, 40, 60, 80],
   )
   // 5 s of the first window, all of the second
-  assert.deepEqual(ask(fresh, { since: T0 + 5, until: T0 + 19, buckets: 1 }).buckets, [
-    { t: T0 + 5, count: 74, min: 25, mean: 61.5, max: 98 },
-  ])
-  assert.equal(fresh.loads(), 1)
+  const cut = { since: T0 + 5, until: T0 + 19, buckets: 1 }
+  const part = { t: T0 + 5, count: 74, min: 25, mean: 61.5, max: 98 }
+  assert.deepEqual(ask(fresh, cut).buckets, [part])
+  assert.equal(fresh.loads(), 0)
   // as an older version wrote them
   const [name] = names(files) as [string]
   const bytes = files.readAt(path(name), 0, 1e9)
   const read = (offset: number, length: number) => bytes.subarray(offset, offset + length)
   const { summary, bloom } = readSealed(name, bytes.length, read)
-  const old = { ...summary, sensors: summary.sensors.map(sum => sum.slice(0, 5) as unknown as typeof sum) }
-  files.files.get(path(name))!.data = encodeWindow(old, bloom, readDatabase(name, bytes.length, read))
-  const upgraded = openView(files)
-  assert.deepEqual(ask(upgraded, { buckets: 5 }).buckets, buckets)
-  assert.equal(upgraded.loads(), 1)
+  const { series: _, ...unlisted } = summary
+  const old = { ...unlisted, sensors: summary.sensors.map(sum => sum.slice(0, 5) as unknown as typeof sum) }
+  const rows = readDatabase(name, bytes.length, read)
+  for (const [version, asks] of [
+    [encodeWindow(old, bloom, rows), { buckets: 5 }],
+    [encodeWindow(unlisted, bloom, rows), cut],
+  ] as const) {
+    files.files.get(path(name))!.data = version
+    const upgraded = openView(files)
+    assert.deepEqual(ask(upgraded, asks).buckets, 'since' in asks ? [part] : buckets)
+    assert.equal(upgraded.loads(), 1)
+  }
+})
+
+test('a history of a sensor whose unit changed in a window asks the rows, and tells the units of its range alone', () => {
+  const files = new MemFiles()
+  const fact = (k: number, sensors: { id: string; unit: string }[]) => ({
+    ...{ id: 'd', state: 'ONLINE', tRaw: (T0 + k) * 1000, aid: 7 },
+    sensors: sensors.map(sensor => ({ ...sensor, status: 'OK', value: k })),
+  })
+  const both = (k: number) => [
+    { id: 'changed', unit: k < 10 ? 'm' : 'K' },
+    { id: 'same', unit: '%' },
+  ]
+  openView(files).view.apply(Array.from({ length: 60 }, (_, k) => recordOf(k + 1, fact(k, both(k)))))
+  const opened = openView(files)
+  const ask = (sensor_id: string) =>
+    opened.view.history({ device_id: 'd', sensor_id, since: T0 + 20, until: T0 + 39, buckets: 1 })
+  assert.deepEqual(ask('same'), { ...ask('changed'), units: ['%'] })
+  assert.deepEqual(ask('changed').units, ['K'])
+  assert.equal(opened.loads(), 1)
+})
+
+test('a window whose values are damaged is left out of a history, named and counted', () => {
+  const files = new MemFiles()
+  const fact = (k: number) => ({
+    ...{ id: 'd', state: 'ONLINE', tRaw: (T0 + k) * 1000, aid: 7 },
+    sensors: [{ id: 's', status: 'OK', unit: 'K', value: k }],
+  })
+  openView(files).view.apply(Array.from({ length: 120 }, (_, k) => recordOf(k + 1, fact(k))))
+  const [name] = names(files) as [string]
+  const { data } = files.files.get(path(name))!
+  data[data.length - 3]! ^= 1
+  const { view } = openView(files)
+  const { buckets } = view.history({ device_id: 'd', sensor_id: 's', since: T0 + 5, until: T0 + 119, buckets: 1 })
+  assert.deepEqual(view.counts.sealed!.damaged_files, [name])
+  assert.equal(buckets[0]!.min, Number(name.slice(17, 33)))
 })
 
 test('a history has no more than 1,000 buckets, one a second at most, and a gap is a bucket without values', () => {
