@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { TLSSocket } from 'node:tls'
-import { freePort, freeUdpPort, removeDir, root, until } from '../lib/gateway'
+import { freePort, freeUdpPort, removeDir, root, until as untilIn } from '../lib/gateway'
 import { type ServedDisk, serveDisk } from '../lib/nbd'
 import { type Cut, VolatileDisk } from '../lib/volatile-disk'
 
@@ -19,6 +19,9 @@ export const BOOT_MS = 600_000
 /** where the partitions of the card begin */
 export const PLACES = { start: MIB, bootA: 17 * MIB, bootB: 65 * MIB, rootA: 114 * MIB, data: 372 * MIB }
 const BUILT_AT = Date.parse('2026-01-02T03:04:05Z')
+
+/** Waits as `until` of gateway.ts, for as long as an emulated board may take for anything on a busy machine. */
+export const until: typeof untilIn = (what, ask, ms = BOOT_MS) => untilIn(what, ask, ms)
 
 interface Maker {
   makeImage(root: string, options: object): string
@@ -255,15 +258,11 @@ export class Board {
 
   /** The version that runs and what became of the last update, once the board answers. */
   slots(want: (slots: SlotsAnswer) => boolean): Promise<SlotsAnswer> {
-    return until(
-      'the slots',
-      async () => {
-        const { code, text } = await this.shell('os-node slots --json')
-        const slots = code === 0 && (JSON.parse(text) as SlotsAnswer)
-        return slots && want(slots) ? slots : null
-      },
-      BOOT_MS,
-    )
+    return until('the slots', async () => {
+      const { code, text } = await this.shell('os-node slots --json')
+      const slots = code === 0 && (JSON.parse(text) as SlotsAnswer)
+      return slots && want(slots) ? slots : null
+    })
   }
 
   /** Writes an update of the same system with another version; `edit`: [what, instead] of the kernel's command line, of one length; `kind`: the board it is for. */

@@ -10,9 +10,9 @@ import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'nod
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
-import { sleep, until } from '../lib/gateway'
+import { sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
-import { BOOT_MS, Board, MIB, PLACES, type Power } from './board'
+import { Board, MIB, PLACES, type Power, until } from './board'
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
@@ -25,10 +25,8 @@ const startPartition = (): Buffer => readFileSync(board.card).subarray(PLACES.st
 const dataPartition = (): Buffer => readFileSync(board.card).subarray(PLACES.data)
 const loginFile = (): string | null => orElse(null, () => board.read('os-node-login.txt'))
 const tokenOn = (power: Power): Promise<string> =>
-  until(
-    'the token on the console',
-    () => (FINGERPRINT.test(power.said()) ? /Your token:\s+([\w-]{43})\n/.exec(power.said())![1]! : null),
-    BOOT_MS,
+  until('the token on the console', () =>
+    FINGERPRINT.test(power.said()) ? /Your token:\s+([\w-]{43})\n/.exec(power.said())![1]! : null,
   )
 
 // a busy machine is no reason to give a good version up
@@ -63,7 +61,7 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
   const login = await until('the login file', loginFile)
   assert.match(login, new RegExp(token))
   assert.equal((await board.ask('/api/login', { post: { token } })).status, 200)
-  await until('the login file to go', () => loginFile() === null, BOOT_MS)
+  await until('the login file to go', () => loginFile() === null)
   kept = await until('a reading', async () => {
     const { text: packets } = await board.ask('/api/data/packets?limit=1', { token })
     return /"packet_uuid":\s*"([^"]+)"/.exec(packets)?.[1]
@@ -97,14 +95,14 @@ test('after the power was cut and the data partition damaged the next boot has t
   t.after(() => server.close())
   const install = (name: string): ReturnType<Board['shell']> => board.shell(`os-node update ${url}/${name}`)
 
-  await until('the page of the board', () => board.health(), BOOT_MS)
+  await until('the page of the board', () => board.health())
   assert.equal(deviceIdOf((await board.ask('/api/dashboard', { token })).text), deviceId)
   const reading = async (): Promise<boolean> => {
     const { status, text } = await board.ask(`/api/data/packets/${kept}`, { token })
     if (status !== 200) throw new Error(`${status} ${text}`)
     return true
   }
-  await until('the reading', reading, BOOT_MS)
+  await until('the reading', reading)
   assert.doesNotMatch(power.said(), /Your token/)
   const { slots } = await board.slots(() => true)
   assert.deepEqual(slots, [
@@ -172,7 +170,7 @@ test('after the power was cut and the data partition damaged the next boot has t
       back.filter(({ running }) => running),
       [{ slot: 'B', version: '1.2.4', running: true, state: 'active' }],
     )
-    await until('the page of the board', () => board.health(), BOOT_MS)
+    await until('the page of the board', () => board.health())
     await until('the reading', async () => (await board.ask(`/api/data/packets/${kept}`, { token })).status === 200)
   }
 })
@@ -209,17 +207,13 @@ function noteAccessPoint(said: string, fresh: string): void {
 
 async function joinAccessPoint(): Promise<void> {
   await board.shell(`cat >/run/join <<'END'\n${JOIN}END\nsetsid sh /run/join >/run/joined 2>&1 </dev/null & exit`)
-  const joined = await until(
-    'the second radio',
-    async () => {
-      const { text } = await board.shell('cat /run/joined; ip -o link show up')
-      return text.includes('page') ? text : null
-    },
-    BOOT_MS,
-  )
+  const joined = await until('the second radio', async () => {
+    const { text } = await board.shell('cat /run/joined; ip -o link show up')
+    return text.includes('page') ? text : null
+  })
   assert.match(joined, /^lease 192\.168\.4\.\d+ 255\.255\.255\.0 router= dns=$/m)
   assert.match(joined, /^page 200$/m)
-  await until('the access point to close', closed, BOOT_MS)
+  await until('the access point to close', closed)
 }
 
 async function resetByButton(power: Power): Promise<void> {
@@ -227,8 +221,8 @@ async function resetByButton(power: Power): Promise<void> {
   const { text: held } = await board.shell('os-node-update reset-button 5 9030000.pl061')
   assert.match(held, /everything on this board is erased in 10 s/)
   const reset = (): boolean => power.said().split('everything on the data partition is erased').length > 2
-  await until('the factory reset', reset, BOOT_MS)
-  await until('its end', () => orElse(true, () => board.read('factory-reset') === ''), BOOT_MS)
+  await until('the factory reset', reset)
+  await until('its end', () => orElse(true, () => board.read('factory-reset') === ''))
   assert.doesNotMatch(board.read('os-node.conf'), /^[^#\n]/m)
 }
 
@@ -254,9 +248,9 @@ if (!QUARTER) {
     assert.ok(!startPartition().includes('an old secret'))
     if (whole) {
       await power.cable(true)
-      await until('the access point to close', closed, BOOT_MS)
+      await until('the access point to close', closed)
     }
-    await until('the page of the board', () => board.health(), BOOT_MS)
+    await until('the page of the board', () => board.health())
     const refused = await board.ask('/api/dashboard', { token })
     assert.equal(refused.status, 401, refused.text)
     assert.notEqual(deviceIdOf((await board.ask('/api/dashboard', { token: fresh })).text), deviceId)
@@ -280,8 +274,8 @@ if (!QUARTER) {
     closeSync(file)
     const power = board.power()
     t.after(power.cut)
-    await until('the reason', () => /did not start: .*data\.mount.*; restarting in 60 s/.test(power.said()), BOOT_MS)
-    await until('the next start', () => power.said().split('\nU-Boot ').length > 2, BOOT_MS)
+    await until('the reason', () => /did not start: .*data\.mount.*; restarting in 60 s/.test(power.said()))
+    await until('the next start', () => power.said().split('\nU-Boot ').length > 2)
   })
 }
 
@@ -291,6 +285,6 @@ test('a system that was changed on the card does not start', async t => {
     writeSync(file, Buffer.alloc(64 * 1024, 0x5a), 0, 64 * 1024, slot)
   const power = board.power()
   t.after(power.cut)
-  await until('the refusal', () => /is damaged; restarting/.test(power.said()), BOOT_MS)
+  await until('the refusal', () => /is damaged; restarting/.test(power.said()))
   await power.cut()
 })

@@ -10,10 +10,10 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
-import { sleep, until } from '../lib/gateway'
+import { sleep } from '../lib/gateway'
 import { prng, QUARTER } from '../lib/random'
 import type { Cut, VolatileDisk } from '../lib/volatile-disk'
-import { type Answer, BOOT_MS, Board, PLACES, type Power } from './board'
+import { type Answer, BOOT_MS, Board, PLACES, type Power, until } from './board'
 import { Load, type Writer } from './load'
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
@@ -72,7 +72,7 @@ async function cut(): Promise<void> {
 async function start(): Promise<void> {
   const at = performance.now()
   power = board.power()
-  await until(`the page of the board (seed ${seed})`, () => board.health(), BOOT_MS).catch(error => {
+  await until(`the page of the board (seed ${seed})`, () => board.health()).catch(error => {
     throw new Error(`${error.message}\n${power!.said().slice(-3000)}`)
   })
   starts.push((performance.now() - at) / 1000)
@@ -80,7 +80,7 @@ async function start(): Promise<void> {
 
 /** An answer of the page, on a machine that may be too busy for the first one. */
 const answered = (path: string, options: Parameters<Board['ask']>[1]): Promise<Answer> =>
-  until(path, () => board.ask(path, options), BOOT_MS)
+  until(path, () => board.ask(path, options))
 
 /** The newest token that the console showed in `before` and now, once it opens the page. */
 async function tokenThatWorks(earlier: string): Promise<string> {
@@ -145,7 +145,7 @@ test('cuts under load: nothing acknowledged or committed is lost, an update ends
     device ||= id
     assert.equal(id, device, about)
     const { committed, lost: before } = load
-    await until('the metrics', () => load.readMetrics().then(() => true), BOOT_MS)
+    await until('the metrics', () => load.readMetrics().then(() => true))
     assert.ok(load.committed >= committed, `${about}: the log ends at ${load.committed}, ${committed} was committed`)
     assert.equal(load.lost, before, `${about}: the log lost records`)
     const asked = performance.now()
@@ -182,7 +182,7 @@ test('cuts under load: nothing acknowledged or committed is lost, an update ends
     if (updates) void board.ask('/api/update', { token, post: { source: `${served.url}/${name}` } }).catch(() => {})
     const before = [load.acknowledged.size, load.said.unsynced] as const
     const goesOn = (): boolean => load.acknowledged.size > before[0] && load.said.unsynced > before[1]
-    await until('the load', goesOn, BOOT_MS)
+    await until('the load', goesOn)
     await cutAmong(updates ? WRITES.update : WRITES.load, () => load.stop())
     // some fall into the start after the one before
     for (let cuts = whole ? Number(round % 3 === 2) : 2; cuts > 0 && round + 1 < RUNNING; cuts--, round++) {
@@ -225,7 +225,7 @@ async function cutAtStartWrite(nth: number): Promise<boolean> {
   disk.onWrite = at => {
     if (at >= PLACES.start && at < PLACES.bootA && --left === 0) cutting = cut()
   }
-  await until('the cut', () => cutting !== undefined || board.health(), BOOT_MS)
+  await until('the cut', () => cutting !== undefined || board.health())
   disk.onWrite = undefined
   await (cutting ?? cut())
   return cutting !== undefined

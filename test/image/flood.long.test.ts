@@ -4,8 +4,8 @@
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { sleep, until } from '../lib/gateway'
-import { BOOT_MS, Board } from './board'
+import { sleep } from '../lib/gateway'
+import { Board, until } from './board'
 import { Load } from './load'
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
@@ -49,9 +49,9 @@ test('512 MB: small while idle; 200 packets a second for ten minutes are all rec
   const power = board.power()
   t.after(power.cut)
   const at = performance.now()
-  await until('the page of the board', () => board.health(), BOOT_MS)
+  await until('the page of the board', () => board.health())
   t.diagnostic(`boot to the page: ${Math.round((performance.now() - at) / 1000)} s`)
-  const token = await until('the token', () => /Your token:\s+([\w-]{43})\n/.exec(power.said())?.[1], BOOT_MS)
+  const token = await until('the token', () => /Your token:\s+([\w-]{43})\n/.exec(power.said())?.[1])
   // what a start needed is given back
   await sleep(60_000)
   const idle = await use()
@@ -76,14 +76,14 @@ test('512 MB: small while idle; 200 packets a second for ten minutes are all rec
   const sent = load.sent
   const took = (performance.now() - began) / 1000
   load.pause()
-  await until('the acknowledgements', () => load.acknowledged.size === load.sent, BOOT_MS).catch(async error => {
+  await until('the acknowledgements', () => load.acknowledged.size === load.sent).catch(async error => {
     const state = await board.shell('os-node status; systemctl show --property=NRestarts os-node; dmesg | tail -n 20')
     throw new Error(
       `${error.message}: ${load.acknowledged.size} of ${load.sent}, sent in ${Math.round(took)} s; ${shown(most)}\n${state.text}\n${power.said().slice(-2000)}`,
     )
   })
   load.stop()
-  await until('the metrics', () => load.readMetrics().then(() => true), BOOT_MS)
+  await until('the metrics', () => load.readMetrics().then(() => true))
   const rate = (most.swapped - swapped) / took
   t.diagnostic(
     `${sent} packets in ${Math.round(took)} s, all received: ${shown(most)}, ${rate.toFixed(1)} pages swapped/s`,
@@ -92,7 +92,7 @@ test('512 MB: small while idle; 200 packets a second for ten minutes are all rec
   assert.equal(load.received, load.sent)
   assert.equal(load.lost, 0)
   // the database is closed while the board is busy, and reads on from the log then
-  const missing = await until('the packets', () => load.missing(Math.max(1, load.sent - 5000)), BOOT_MS)
+  const missing = await until('the packets', () => load.missing(Math.max(1, load.sent - 5000)))
   assert.deepEqual(missing, [])
   assert.ok(most.system < LOADED.system && most.gateway < LOADED.gateway, shown(most))
   assert.ok(rate < SWAPPED, `${rate} pages a second`)

@@ -7,8 +7,7 @@ import { copyFileSync, mkdirSync, renameSync, truncateSync, writeFileSync } from
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { until } from '../lib/gateway'
-import { BOOT_MS, Board, MIB } from './board'
+import { BOOT_MS, Board, MIB, until } from './board'
 
 // as long as a test of many starts is: only in npm run test:image
 const whole = process.env.OS_NODE_IMAGE === 'all'
@@ -89,7 +88,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   const refusal = new RegExp(
     `USB stick: not installed: ${older}: the update has version 1\\.2\\.2, this board runs 1\\.2\\.3`,
   )
-  await until('the refusal', () => refusal.test(power.said()), BOOT_MS)
+  await until('the refusal', () => refusal.test(power.said()))
   const { slots, last_check: refused } = await board.slots(() => true)
   assert.deepEqual([refused!.source, refused!.result], ['USB stick', 'refused'])
   assert.deepEqual(slots[1], { slot: 'B', version: null, running: false, state: 'empty' })
@@ -97,7 +96,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   await tell('device_del stick-older')
 
   await plug('newer')
-  await until('the update', () => /1\.2\.4 is installed: the board starts again/.test(power.said()), BOOT_MS)
+  await until('the update', () => /1\.2\.4 is installed: the board starts again/.test(power.said()))
   await started(2)
   const { last_check: installed } = await board.slots(({ last_update: last }) => last?.outcome === 'confirmed')
   // the stick is still in, and its update runs
