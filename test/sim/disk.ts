@@ -100,6 +100,13 @@ export class Disk {
     this.#durable.set(path, inode)
   }
 
+  /** Nothing is on it any more; call it without power. */
+  erase(): void {
+    this.names.clear()
+    this.#durable.clear()
+    this.#renames = []
+  }
+
   /** Some bits of a file change on the medium. */
   rot(path: string, dice: Dice): void {
     const inode = this.names.get(path)

@@ -3,7 +3,7 @@
 import { BROKER } from './broker'
 import { Dice } from './engine'
 import type { Fault } from './plan'
-import { addressOf, type Machine, type World } from './world'
+import { addressOf, type Edit, type Machine, type World } from './world'
 
 /** Puts every fault of the plan on the clock. */
 export function schedule(world: World): void {
@@ -32,6 +32,8 @@ export function heal(world: World): void {
       machine.program.dieAt = Number.POSITIVE_INFINITY
       machine.program.frozenUntil = 0
     }
+    // also what a faulty disk refused to read
+    if (machine.edit) machine.reload({ ...machine.edit, without: undefined })
   }
 }
 
@@ -203,6 +205,26 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
     case 'stop':
       machine.stop()
       return
+    case 'new-card':
+      machine.die(true)
+      machine.insertNewCard()
+      return
+    case 'reload': {
+      const { intervalMs } = world.plan
+      const uplink = {
+        ...{ frames: dice.pick(['auto', 'full']), batch_window_ms: dice.pick([0, 100, 2000]) },
+        ...(dice.chance(0.3) && { rate_packets_s: dice.pick([5, 20]) }),
+      }
+      const edit: Edit = {
+        ...(dice.chance(0.5) && { uplink }),
+        intervalMs: dice.pick([intervalMs, 500, 3000]),
+        reversed: dice.chance(0.3),
+      }
+      const without = dice.chance(0.5) ? dice.pick(['uplinks', 'sources'] as const) : undefined
+      machine.reload({ ...edit, without: machine.isUpstream ? 'receivers' : without })
+      over(() => machine.reload(edit))
+      return
+    }
     case 'broker-away':
       world.broker.away(Math.min(ms, 60_000))
       return

@@ -27,8 +27,9 @@ export const FAULTS = [
   'broker-drop', // connections end
   'broker-mute', // it acknowledges nothing for a while
 ] as const
-/** `rot`: bits of a sealed segment change. Drawn beside the others. */
-export type FaultKind = (typeof FAULTS)[number] | 'rot'
+/** Drawn beside the others. `rot`: bits of a sealed segment change; `reload`: the file of the configuration is another and is read again;
+ *  `new-card`: a gateway goes on with its configuration alone. */
+export type FaultKind = (typeof FAULTS)[number] | 'rot' | 'reload' | 'new-card'
 
 export interface Fault {
   readonly kind: FaultKind
@@ -131,6 +132,17 @@ export function planOf(
       const [machine, at, kind] = [rot.below(gateways + 1), rot.between(0.1, 1) * end, 'rot'] as const
       faults.push({ kind, at, machine, ms: 0, seed: rot.below(2 ** 31), power: false })
     }
+  const reload = drawn.fork('reload')
+  if (reload.chance(0.3))
+    for (let left = 1 + reload.below(6); left > 0; left--) {
+      const [machine, at, ms] = [reload.below(gateways + 1), reload.next() * end, reload.scale(500, 120_000)]
+      faults.push({ kind: 'reload', at, machine, ms, seed: reload.below(2 ** 31), power: false })
+    }
+  const card = drawn.fork('card')
+  if (card.chance(0.15)) {
+    const [machine, at] = [1 + card.below(gateways), card.next() * end]
+    faults.push({ kind: 'new-card', at, machine, ms: 0, seed: card.below(2 ** 31), power: true })
+  }
   // a segment is several blocks of the medium, as any that can be configured
   const tuning: Tuning = {
     ...(drawn.chance(0.7) && { segmentBytes: drawn.pick([8192, 8192, 16_384, 32_768]), leastSegment: 8192 }),

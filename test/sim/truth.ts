@@ -102,6 +102,14 @@ export class Truth {
     this.#waiting.set(machine, [])
   }
 
+  /** A gateway has another card: what only the old one had is lost. */
+  erased(machine: Machine): void {
+    const device = this.device(`GW${machine.number}`)
+    for (const n of device.committed) if (!device.upCommitted.has(n)) device.committed.delete(n)
+    device.logged.clear()
+    device.ahead.clear()
+  }
+
   #broken(text: string): void {
     this.world.broken(text)
   }

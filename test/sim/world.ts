@@ -23,7 +23,19 @@ export const isCrash = (error: unknown): boolean => {
   return false
 }
 
+/** What an owner changed in the file of the configuration. */
+export interface Edit {
+  readonly uplink?: Record<string, unknown>
+  readonly intervalMs?: number
+  /** the uplinks in another order */
+  readonly reversed?: boolean
+  /** switched off for a while */
+  readonly without?: 'uplinks' | 'sources' | 'receivers' | undefined
+}
+
 export class Machine {
+  /** as the file of its configuration is now */
+  edit: Edit | undefined
   readonly host: Host
   readonly disk: Disk
   program: Program | undefined
@@ -92,6 +104,14 @@ export class Machine {
     this.later()
   }
 
+  /** The card is another, with nothing on it but the configuration. */
+  insertNewCard(): void {
+    this.disk.erase()
+    this.disk.put('/data/Config.json', JSON.stringify(this.world.config(this)))
+    this.rotted.length = 0
+    this.world.truth.erased(this)
+  }
+
   /** Starts again after a while, as the service manager does. */
   later(ms = this.world.plan.awayMs): void {
     this.awayUntil = Math.max(this.awayUntil, this.world.engine.now + ms)
@@ -152,7 +172,12 @@ export class Machine {
       config,
       registry: new image.Registry({
         media: image.media as never,
-        sources: { counter: async () => ({ type: 'counter', create: name => world.source(this, name) }) },
+        sources: {
+          counter: async () => ({
+            type: 'counter',
+            create: (name, { interval_ms: ms }) => world.source(this, name, ms as number),
+          }),
+        },
       }),
       units: { ...image.wireUnits(), resolve: image.resolve },
       script: '/os-node.js',
@@ -173,6 +198,21 @@ export class Machine {
     this.starting = false
     world.note(`${this.name} is up`)
     this.happened('up')
+  }
+
+  /** The file of the configuration is another, and a gateway that runs reads it. */
+  reload(edit: Edit): void {
+    this.edit = edit
+    this.disk.put('/data/Config.json', JSON.stringify(this.world.config(this)))
+    const now = (): void => {
+      this.world.note(`${this.name} reads its configuration again`)
+      this.gateway?.reload().catch(error => {
+        // a disk that refuses to be read; whoever heals the world asks again
+        if (!isCrash(error)) this.world.note(`${this.name} refuses: ${error}`)
+      })
+    }
+    if (this.starting) this.armed.set('up', now)
+    else now()
   }
 
   /** A clean stop, and a start afterwards. */
@@ -251,13 +291,17 @@ export class World {
 
   config(machine: Machine): Record<string, unknown> {
     const { plan } = this
-    const { number } = machine
+    const { number, edit = {} } = machine
+    const some = <T>(name: Edit['without'], list: T[]): T[] => (edit.without === name ? [] : list)
     const common = {
       storage: { sql: { enabled: false } },
       engine_settings: plan.config.engine,
       // plaintext that waits in a broker is refused once there is a session over another uplink
       security_settings: { require_secure: plan.media.length > 1 && plan.media.includes('MQTT') },
-      RESOURCES: { transport_status: { tcp: true }, application_status: { mqtt: true } },
+      RESOURCES: {
+        transport_status: { udp: edit.without !== 'uplinks', tcp: edit.without !== 'uplinks' },
+        application_status: { mqtt: edit.without !== 'uplinks' },
+      },
     }
     const broker = { medium: 'MQTT', host: BROKER, port: 1883, ...plan.mqtt }
     if (number === 0) {
@@ -269,13 +313,15 @@ export class World {
             : { name: 'mqtt', ...broker, client_id: 'upstream' },
         )
       const log = plan.upstream
-      return { ...common, device_id: 'UP', gateway: { log, sources: [], receivers, guard: { enabled: false } } }
+      const links = { sources: [], receivers: some('receivers', receivers) }
+      return { ...common, device_id: 'UP', gateway: { log, ...links, guard: { enabled: false } } }
     }
     const { gateway, uplink } = plan.config
     const uplinks = plan.media.map((medium, k) => ({
       name: k === 0 ? 'main' : `other${k}`,
       ...(medium === 'MQTT' ? broker : { medium, host: addressOf(0), port: medium === 'TCP' ? TCP_PORT : PORT }),
       ...uplink,
+      ...edit.uplink,
       // one server behind all of them
       ...(plan.media.length > 1 && { server: 'up' }),
     }))
@@ -286,19 +332,21 @@ export class World {
       gateway: {
         log: gateway,
         guard: { enabled: false },
-        sources: [{ name: 'counter', type: 'counter', interval_ms: plan.intervalMs }],
-        uplinks,
+        sources: some('sources', [
+          { name: 'counter', type: 'counter', interval_ms: edit.intervalMs ?? plan.intervalMs },
+        ]),
+        uplinks: edit.reversed ? uplinks.reverse() : uplinks,
       },
     }
   }
 
   /** A source whose values tell which reading they are. */
-  source(machine: Machine, name: string) {
+  source(machine: Machine, name: string, intervalMs: number) {
     const { truth } = this
     return {
       name,
       type: 'counter',
-      intervalMs: this.plan.intervalMs,
+      intervalMs,
       counters: { rx: 0, tx: 0, errors: 0 },
       open: async () => {
         if (!this.measuring) throw new Error('the measuring is over')
