@@ -76,14 +76,16 @@ export async function clashesOf(
   context: DriverContext,
 ): Promise<(Clash & { readonly fixed?: boolean })[]> {
   const ids = new SensorIds()
-  const clashes: (Clash & { readonly fixed?: boolean })[] = []
+  const all: { name: string; fixed: Map<string, boolean> }[] = []
   for (const [k, entry] of entries.entries()) {
     // a long list must not keep the loop from everything else
     if (k % 20 === 19) await turn()
     const sensors = await sensorsOf(entry, registry, context).catch(() => [])
     const fixed = new Map(sensors.map(({ id, fixed = false }) => [id, fixed]))
-    for (const clash of ids.claim(entry.name, [...fixed.keys()]))
-      clashes.push({ ...clash, fixed: fixed.get(clash.id) === true })
+    all.push({ name: entry.name, fixed })
   }
-  return clashes
+  ids.configured(all.flatMap(({ fixed }) => [...fixed.keys()]))
+  return all.flatMap(({ name, fixed }) =>
+    ids.claim(name, [...fixed.keys()]).map(clash => ({ ...clash, fixed: fixed.get(clash.id) === true })),
+  )
 }

@@ -20,6 +20,12 @@ export class SensorIds {
   readonly #owners = new Map<string, string>()
   /** by source: the driver's id → the id as it is logged, where that is another */
   readonly #renamed = new Map<string, Map<string, string>>()
+  #configured = new Set<string>()
+
+  /** The ids that new sources have by themselves: none of them becomes the new name of another. */
+  configured(ids: readonly string[]): void {
+    this.#configured = new Set(ids)
+  }
 
   /** Claims ids for a source; returns those that were not free. A claim made before stays as it is. */
   claim(source: string, ids: readonly string[]): Clash[] {
@@ -62,7 +68,7 @@ export class SensorIds {
     for (let k = 1; ; k++) {
       const end = k === 1 ? `_${id}` : `_${id}_${k}`
       const name = (source.replace(/[^A-Za-z0-9_-]+/g, '_') + end).slice(-MAX_ID)
-      if (!this.#owners.has(name)) return name
+      if (!this.#owners.has(name) && !this.#configured.has(name)) return name
     }
   }
 }

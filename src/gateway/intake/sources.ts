@@ -37,6 +37,15 @@ interface Running {
   failing: ReadonlyMap<string, string>
 }
 
+/** A source that is not opened yet, or why there is none. */
+interface Made {
+  readonly name: string
+  readonly source: Source | MissingLink
+  /** those that it has before it is opened */
+  readonly ids: readonly string[]
+  readonly opening?: Parameters<LinkParts['supervisor']['add']>[1]
+}
+
 const NONE: ReadonlyMap<string, string> = new Map()
 
 /** what the driver sees of an entry */
@@ -156,6 +165,7 @@ export class Sources {
       this.#onGone(this.#ids.release(name))
     }
     const kept = new Set(applied.kept)
+    const made: Made[] = []
     for (const [k, entry] of list.entries()) {
       if (kept.has(entry.name)) continue
       if (k % 20 === 19) await turn()
@@ -168,8 +178,10 @@ export class Sources {
         seen: false,
         failing: NONE,
       })
-      if (!open) await this.#add(entry)
+      if (!open) made.push(await this.#make(entry))
     }
+    this.#ids.configured(made.flatMap(({ ids }) => ids))
+    for (const one of made) this.#add(one)
     this.#last.clear()
     this.#first = false
     const opened = [...applied.added, ...applied.changed].map(name => supervisor.get(name)?.tried)
@@ -182,8 +194,8 @@ export class Sources {
       await letGo?.().catch(error => this.#parts.logger.warn(`a line was not let go of: ${asOsError(error).message}`))
   }
 
-  async #add(entry: SourceEntry): Promise<void> {
-    const { clock, config, logger, registry, supervisor } = this.#parts
+  async #make(entry: SourceEntry): Promise<Made> {
+    const { clock, config, logger, registry } = this.#parts
     const { name, type, ...typed } = optionsOf(entry)
     for (const warning of unitWarnings(entry)) logger.warn(warning)
     try {
@@ -195,14 +207,19 @@ export class Sources {
       for (const { path, text } of unknown) logger.warn(`source ${name}, ${path.join('.')}: ${text}; it is ignored`)
       const optional = config.config.gateway.sources === null || (driver.ofMachine === true && !('match' in typed))
       const source = driver.create(name, options, { clock, logger: logger.child(name) })
-      // before it is opened: the order of the configuration decides, not which device answers first
-      this.#claim(name, source.sensors?.map(({ id }) => id) ?? [])
-      const logged = (id: string, unit: string): number | undefined => this.#lastOf(name, id, unit)
-      source.resume?.(this.#counts.of(name, this.#first ? logged : undefined))
-      supervisor.add(source, { ...hostOf(typed), optional })
+      const ids = source.sensors?.map(({ id }) => id) ?? []
+      return { name, source, ids, opening: { ...hostOf(typed), optional } }
     } catch (error) {
-      supervisor.add(new MissingLink(name, asOsError(error)))
+      return { name, source: new MissingLink(name, asOsError(error)), ids: [] }
     }
+  }
+
+  #add({ name, source, ids, opening }: Made): void {
+    // before it is opened: the order of the configuration decides, not which device answers first
+    this.#claim(name, ids)
+    const logged = (id: string, unit: string): number | undefined => this.#lastOf(name, id, unit)
+    if ('resume' in source) source.resume?.(this.#counts.of(name, this.#first ? logged : undefined))
+    this.#parts.supervisor.add(source, opening)
   }
 
   #claim(source: string, ids: readonly string[]): void {

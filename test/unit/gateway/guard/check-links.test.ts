@@ -62,6 +62,9 @@ test('a new configuration in which two sources share a sensor id is refused with
     { name: 'air', type: 'bme280' },
     { name: 'room', type: 'bme280', address: 0x77 },
   ])
+  // the proposed name is nobody's: a later source has two_level by itself
+  const third = tank('three', {}, 'two_level')
+  assert.equal((await refused([tank('one'), tank('two'), third])).details.proposed, 'two_level_2')
   // what a file had before may be changed in everything else
   await taken([tank('one'), tank('two', { scale: 2 })], [tank('one'), tank('two')])
 })

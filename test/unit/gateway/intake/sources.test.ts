@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { hostSources } from '../../../../drivers/host'
 import { ConfigStore } from '../../../../src/config'
 import { Gateway } from '../../../../src/gateway/gateway'
@@ -14,26 +14,40 @@ import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { until } from '../../../lib/gateway'
 
-test('a part that this machine does not have is no fault, in a list that is written out too; one that match names is', async t => {
+async function gatewayOf(
+  t: TestContext,
+  sources: object[],
+  drivers: ConstructorParameters<typeof Registry>[0]['sources'],
+) {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
   t.after(() => rmSync(dir, { recursive: true, force: true }))
   const lines: string[] = []
   const logger = createLogger({ write: line => void lines.push(line) })
   const path = join(dir, 'Config.json')
-  const sources = [
-    { name: 'zones', type: 'thermal', sys_root: dir },
-    { name: 'named', type: 'thermal', sys_root: dir, match: 'cpu*' },
-  ]
   const config = { assigned_id: 5, storage: { sql: { enabled: false } }, gateway: { sources, uplinks: [] } }
   writeFileSync(path, JSON.stringify(config))
   const gw = await Gateway.open({
     ...{ config: ConfigStore.load({ path, env: {}, cwd: dir, logger }), logger, version: '0', builtAt: 0, script: '' },
     units: { ...wireUnits(), resolve },
-    registry: new Registry({ media: {}, sources: { thermal: async () => hostSources.thermal } }),
+    registry: new Registry({ media: {}, sources: drivers }),
     ...{ defaultSources: [], role: 'run', clock: systemClock },
   })
   t.after(() => gw.stop())
   await gw.start()
+  return { gw, lines }
+}
+
+test('a part that this machine does not have is no fault, in a list that is written out too; one that match names is', async t => {
+  const nothing = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
+  t.after(() => rmSync(nothing, { recursive: true, force: true }))
+  const { gw, lines } = await gatewayOf(
+    t,
+    [
+      { name: 'zones', type: 'thermal', sys_root: nothing },
+      { name: 'named', type: 'thermal', sys_root: nothing, match: 'cpu*' },
+    ],
+    { thermal: async () => hostSources.thermal },
+  )
   const state = (name: string): unknown => gw.status().links[name]?.state
   await until('both were tried', () => state('zones') !== 'opening' && state('named') !== 'opening')
   assert.deepEqual([state('zones'), state('named')], ['absent', 'down'])
@@ -41,4 +55,22 @@ test('a part that this machine does not have is no fault, in a list that is writ
     lines.filter(line => /WARN.*(zones|named): /.test(line)).map(line => line.includes('named: ')),
     [true],
   )
+})
+
+test('a sensor id that is in use gets a name that no source of the configuration has by itself', async t => {
+  const ids: Record<string, string> = { a: 'level', b: 'level', c: 'b_level' }
+  const counters = { rx: 0, tx: 0, errors: 0 }
+  const create = (name: string) => ({
+    ...{ name, type: 'fake', intervalMs: 60_000, counters, sensors: [{ id: ids[name]!, unit: '1' }] },
+    open: async () => undefined,
+    close: async () => undefined,
+    read: async () => [[ids[name]!, 'OK', 1, '1'] as const],
+  })
+  const sources = Object.keys(ids).map(name => ({ name, type: 'fake' }))
+  const { gw, lines } = await gatewayOf(t, sources, { fake: async () => ({ type: 'fake', create }) })
+  const logged = () => gw.latestReadings().flatMap(({ sensors }) => sensors.map(({ id }) => id))
+  await until('all are read', () => logged().length === 3)
+  assert.deepEqual(logged().sort(), ['b_level', 'b_level_2', 'level'])
+  const said = lines.flatMap(line => /source (\w+): 1 sensor id in use.*?; /.exec(line)?.[0] ?? [])
+  assert.deepEqual(said, ['source b: 1 sensor id in use by a: level is now b_level_2; '])
 })
