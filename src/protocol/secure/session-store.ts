@@ -3,8 +3,8 @@
 //
 // What fails: a missing file is no sessions. A file that cannot be read, is no JSON, or holds entries that are no
 // session is reported through `onProblem` and copied to `<file>.damaged`; what could be read of it is used. A write
-// that fails is reported, and the caller tries again later. Losing the file costs a new key exchange with each peer and
-// nothing else.
+// that fails is reported, and the caller tries again later. Losing the file costs a new key exchange with each peer, and
+// the first sender after that may take the place of a device (X37).
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
 import { counted } from '../../lib/counted'

@@ -8,6 +8,7 @@
 // session.
 import { systemClock } from '../../lib/clock'
 import { type Files, realFiles } from '../../lib/files'
+import { secondTimers, type Timers } from '../../lib/timers'
 import { SessionStore, type StoredSessions } from './session-store'
 import {
   channelConfirmed,
@@ -41,6 +42,7 @@ export interface SecureSessionsOptions {
   /** milliseconds that never jump */
   mono?: () => number
   files?: Files
+  timers?: Timers
   /** called with what is wrong with the file */
   onProblem?: (problem: string) => void
   maxSessions?: number
@@ -51,8 +53,8 @@ const SAVE_SECONDS = 5
 const SAVED_PER_SECOND = 50
 /** a clock that runs away from the steady one by more than this has jumped */
 const JUMP_SECONDS = 60
-/** sessions that are written with each new key */
-const SAVED_AT_ONCE = 16
+/** sessions that are written at once, each time a key is new or confirmed, before later ones wait */
+const BURST = 1000
 const MAX_SESSIONS = 16_384
 
 export class SecureSessions {
@@ -74,6 +76,10 @@ export class SecureSessions {
   #lookedAt: number
   /** the file differs in more than the time of the last access */
   #changed = false
+  /** sessions that may be written at once; SAVED_PER_SECOND more each second */
+  #room = BURST
+  readonly #timers: Timers
+  #armed = false
 
   constructor({
     expireSeconds = 86_400,
@@ -83,6 +89,7 @@ export class SecureSessions {
     now = () => Math.floor(systemClock.wall() / 1000),
     mono,
     files = realFiles,
+    timers = secondTimers,
     onProblem = () => undefined,
     maxSessions = MAX_SESSIONS,
   }: SecureSessionsOptions = {}) {
@@ -93,6 +100,7 @@ export class SecureSessions {
     if (mono) this.#anchor = now() - mono() / 1000
     this.#peer = peer
     this.#maxSessions = maxSessions
+    this.#timers = timers
     this.#store = storePath === null ? null : new SessionStore({ path: storePath, files, peer, onProblem })
     this.#sessions = this.#store?.load() ?? new Map()
     for (const [aid, { state }] of this.#sessions) if (state.kind !== 'SECURE') this.#unproven.add(aid)
@@ -233,22 +241,42 @@ export class SecureSessions {
   }
 
   /**
-   * Writes the file when a session changed and the last write is 5 s ago, longer with more than 250 sessions; a new key at once
-   * while there are at most 16. Forced:
-   * at once, times of access included. The owner forces it at stop, and calls it now and then, so that no change is
-   * left behind.
+   * Writes the file when a session changed and the last write is 5 s ago, longer with more than 250 sessions; else it does so then.
+   * Forced: at once, times of access included. The owner forces it at stop.
    */
   save(force = false): void {
+    this.#save(force ? 'forced' : 'later')
+  }
+
+  /** `now`: at once, as long as BURST allows. */
+  #save(how: 'later' | 'now' | 'forced'): void {
     if (!this.#store) return
     const now = this.#time()
-    if (!force && Math.abs(now - this.#triedAt) < Math.max(SAVE_SECONDS, this.#sessions.size / SAVED_PER_SECOND)) return
+    const since = Math.abs(now - this.#triedAt)
+    const { size } = this.#sessions
+    const room = Math.min(BURST, this.#room + since * SAVED_PER_SECOND)
+    const wait = Math.max(SAVE_SECONDS, size / SAVED_PER_SECOND) - since
+    if (how !== 'forced' && wait > 0 && (how === 'later' || size > room)) {
+      if (this.#changed) this.#arm(wait * 1000)
+      return
+    }
     // times of access are worth a write only when the file would let living sessions expire
-    const stale = this.#sessions.size > 0 && (force || Math.abs(now - this.#savedAt) > this.expireSeconds / 4)
+    const stale = size > 0 && (how === 'forced' || Math.abs(now - this.#savedAt) > this.expireSeconds / 4)
     if (!this.#changed && !stale) return
     this.#triedAt = now
+    this.#room = Math.max(0, room - size)
     if (!this.#store.save(this.stored())) return
     this.#savedAt = now
     this.#changed = false
+  }
+
+  #arm(ms: number): void {
+    if (this.#armed) return
+    this.#armed = true
+    this.#timers.after(ms, () => {
+      this.#armed = false
+      this.save()
+    })
   }
 
   #peek(aid: number): SecureSession | undefined {
@@ -279,14 +307,15 @@ export class SecureSessions {
     session.last = now
     const peerAddr = peerText(addr) ?? session.peerAddr
     const state = next(session.state)
-    const rekeyed = keyOf(state) !== keyOf(session.state)
+    const matters =
+      keyOf(state) !== keyOf(session.state) || (state.kind === 'SECURE' && session.state.kind !== 'SECURE')
     if (state !== session.state || peerAddr !== session.peerAddr) this.#changed = true
     session.state = state
     session.peerAddr = peerAddr
     if (state.kind === 'SECURE') this.#unproven.delete(aid)
     else this.#unproven.add(aid)
-    // packets under a new key may wait in a broker while this process is killed; of many sessions it is written later
-    this.save(rekeyed && this.#sessions.size <= SAVED_AT_ONCE)
+    // after a kill packets under a new key may come from a broker, and a key that was confirmed keeps strangers out (X37)
+    this.#save(matters ? 'now' : 'later')
     return session
   }
 

@@ -98,7 +98,7 @@ test('every state survives a restart', () => {
   for (let aid = 1; aid <= 6; aid++) assert.deepEqual(again.sessions.session(aid), sessions.session(aid), `aid ${aid}`)
 })
 
-test('a new key of few sessions is written at once, other changes at most every 5 s, times of access hardly ever', () => {
+test('a key that is new or confirmed is written at once, other changes at most every 5 s, times of access hardly ever', () => {
   const files = new MemFiles()
   const clock = new ManualClock()
   const { sessions } = open(files, clock)
@@ -108,25 +108,65 @@ test('a new key of few sessions is written at once, other changes at most every 
   assert.equal(written(), 2, 'packets under the key may wait in a broker while this process is killed')
   assert.deepEqual(open(files, clock).sessions.getSessionKey(2), sessions.getSessionKey(2))
   sessions.markSecureChannel(1)
+  assert.equal(open(files, clock).sessions.isConfirmed(1), true, 'or a kill would let a stranger take its place')
+  assert.equal(written(), 3)
+  sessions.heard(1, ['192.0.2.9', 5000])
   clock.advance(4999)
   sessions.save()
-  assert.equal(written(), 2)
+  assert.equal(written(), 3)
   clock.advance(1)
   sessions.save()
-  assert.equal(written(), 3)
+  assert.equal(written(), 4)
   for (let k = 0; k < 1000; k++) {
     clock.advance(10_000)
     sessions.getSessionKey(1)
     sessions.save()
   }
-  assert.equal(written(), 3, 'reading changes nothing that a restart needs yet')
+  assert.equal(written(), 4, 'reading changes nothing that a restart needs yet')
   clock.advance(86_400_000 / 4)
   sessions.save()
-  assert.equal(written(), 4, 'before the file would let a living session expire')
+  assert.equal(written(), 5, 'before the file would let a living session expire')
   sessions.save(true)
-  assert.equal(written(), 5)
-  for (let aid = 3; aid <= 40; aid++) sessions.establishRemotePlaintext(aid, T)
-  assert.equal(written(), 5 + 14, 'of more than 16 they wait, for strangers can make as many as they like')
+  assert.equal(written(), 6)
+})
+
+test('strangers can make as many sessions as they like: of those that are written at once there are 1000, and 50 more each second', () => {
+  const files = new MemFiles()
+  const clock = new ManualClock()
+  const { sessions } = open(files, clock)
+  const written = renames(files)
+  for (let aid = 1; aid <= 500; aid++) sessions.establishRemotePlaintext(aid, T)
+  // 1 + 2 + … + 44 = 990
+  assert.equal(written(), 44)
+  clock.advance(9000)
+  sessions.markSecureChannel(1)
+  assert.equal(written(), 44, '460 of 500 sessions')
+  clock.advance(1000)
+  sessions.save()
+  assert.equal(written(), 45)
+})
+
+test('what was not written at once is written later, though nobody asks', () => {
+  const files = new MemFiles()
+  const clock = new ManualClock()
+  const armed: [number, () => void][] = []
+  const { sessions } = open(files, clock, { timers: { after: (ms, run) => (armed.push([ms, run]), () => undefined) } })
+  sessions.establishRemotePlaintext(1, T)
+  const written = renames(files)
+  clock.advance(1000)
+  for (const port of [5000, 5001]) {
+    sessions.heard(1, ['192.0.2.9', port])
+    sessions.save()
+  }
+  assert.equal(written(), 0)
+  assert.deepEqual(
+    armed.map(([ms]) => ms),
+    [4000],
+  )
+  clock.advance(4000)
+  armed[0]![1]()
+  assert.equal(written(), 1)
+  assert.equal(armed.length, 1, 'nothing is left to write')
 })
 
 test('without any session no file is made, and an expired one leaves the file', () => {
