@@ -88,7 +88,7 @@ const SERVER = namesOf<SecureServerOptions>()(
   'sessions clock serverTime requireSecure rekeyAfterS plaintextAfterSecure onRekey maxSources',
 )
 const SESSIONS = namesOf<SecureSessionsOptions>()(
-  'expireSeconds storePath peer timeSyncThreshold now mono files onProblem maxSessions',
+  'expireSeconds storePath peer timeSyncThreshold now mono files timers onProblem maxSessions',
 )
 const RECEIVER = namesOf<ReceiverOptions>()(
   'precision dialect units engine clock files registryDir inboundKey maxSources stamp latest maxBytes spillDir',

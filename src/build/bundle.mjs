@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -93,6 +94,18 @@ async function sqlWorker(esbuild, { alias: { 'sql-worker': to }, ...common }) {
   const whole = to.replace(/b64$/, 'bin')
   writeFileSync(whole, Buffer.concat([length, script, readFileSync(join(root, SQL_WASM))]))
   writeFileSync(to, packedText(whole))
+}
+
+/** A package has the tracked Config.json and not a developer's, which may hold passwords. Without git the file is the package's own. */
+function refuseOwnConfig() {
+  const { status, stdout } = spawnSync('git', ['status', '--porcelain', '--', 'Config.json'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  if (status === 0 && stdout !== '')
+    throw new Error(
+      'E_RELEASE: Config.json is not the tracked one: move your settings to data/Config.json and type git checkout Config.json',
+    )
 }
 
 /** dist/os-node-sql.js: the worker of database servers, with the libraries of both. */
@@ -238,6 +251,7 @@ async function bundle({ tests = false, types = true } = {}) {
     plugins: [ascii, packed, pageText, ownHciSocket],
     logLevel: 'warning',
   }
+  if (flags.has('--release')) refuseOwnConfig()
   const [built, quic] = await addons
   if (flags.has('--release') && (built.size < 3 || quic.size < 3))
     throw new Error('E_RELEASE: a release carries the addons for every processor; see above what they need')

@@ -16,8 +16,9 @@ export const FORBIDDEN: ReadonlySet<string> = new Set(['__proto__', 'constructor
 export const safeName = (name: string): boolean =>
   name.length > 0 && name.length <= 200 && !FORBIDDEN.has(name) && !/[\s\x00-\x1f\x7f]/.test(name)
 
-/** The parts of a dotted key. Throws CONFIG_KEY when it is not canonical. */
+/** The parts of a dotted key. Throws CONFIG_KEY when it is not canonical, BAD_ARGUMENT when it is no text. */
 export function splitKey(key: string): string[] {
+  if (typeof key !== 'string') throw new OsError('BAD_ARGUMENT', 'key is a text such as gateway.log_level')
   const parts = key.replace(/(?<=.)\[(\d{1,9})\](?=[.[]|$)/g, '.$1').split('.')
   if (parts.length > 32 || !parts.every(safeName)) {
     throw new OsError('CONFIG_KEY', `${JSON.stringify(key)} is not a configuration key`, { details: { key } })

@@ -3,6 +3,7 @@ import { coreProblem } from '../../cores'
 import { counted } from '../../lib/counted'
 import { ERRORS } from '../../lib/errors'
 import { viewProblem } from '../../storage'
+import { PORTS, type ServerDriver } from '../../storage/server/setup'
 import { bytesText } from '../../units/display'
 import { type Check, failed, ok, skipped, warning, worst } from './finding'
 
@@ -146,11 +147,23 @@ const access: Check = {
 
 const database: Check = {
   name: 'database',
-  run({ context: { config, gateway } }) {
-    const { enabled, dialect } = config.config.storage.sql
+  async run({ context: { config, gateway }, machine }) {
+    const { enabled, dialect, driver } = config.config.storage.sql
     if (!enabled) return skipped('storage.sql.enabled is false')
     const storage = gateway?.status().storage
-    if (!storage) return ok(`${dialect}; opened by the gateway`)
+    if (!storage) {
+      if (!(dialect in PORTS)) return ok(`${dialect}; opened by the gateway`)
+      const { host = '127.0.0.1', port } = driver as ServerDriver
+      if (host.startsWith('/')) return skipped(`${dialect} at ${host}: a running gateway says whether it answers`)
+      const place = [host, port || PORTS[dialect]!] as const
+      const why = await machine.connects(...place)
+      return why
+        ? failed(
+            `${dialect} at ${place.join(':')}: ${why}`,
+            'check that the server runs, storage.sql.driver and firewalls',
+          )
+        : ok(`${dialect} at ${place.join(':')} answers`)
+    }
     const { state, lag_records, windows } = storage
     const problem = viewProblem(storage) ?? (state === 'closed' ? 'unknown reason' : undefined)
     const code = storage.code ?? storage.last_error?.code

@@ -177,7 +177,8 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
       columns([['uplink', '', 'delivery', 'acked', 'sent', 'resent', 'refused', 'session'], ...rows], paint),
     )
   }
-  if (status.forwarding) lines.push(...forwardingLines(status.forwarding, paint))
+  // safe mode has no uplinks, and no queue of theirs
+  if (status.forwarding && !status.safe_mode) lines.push(...forwardingLines(status.forwarding, paint))
   const { refused_plaintext = 0, refused_elsewhere = 0, bad_key: badKey = 0 } = status.received ?? {}
   const plain = refused_plaintext + refused_elsewhere
   if (plain + badKey > 0) lines.push('', paint.warn(`refused: plaintext packets ${plain}, wrong keys ${badKey}`))
@@ -189,11 +190,11 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
 
 /** Who carries upstream, what waits, and why it is not the first of the list. */
 function forwardingLines(
-  { uplink, since, reason, cursor, backlog, held_s, aside: oversized }: ForwardingReport,
+  { uplink, since, reason, backlog, held_s, aside: oversized }: ForwardingReport,
   paint: Paint,
 ): string[] {
   const who = uplink ? `${uplink} active since ${new Date(since).toISOString()}` : paint.bad('no active uplink')
-  const lines = [`upstream: ${who}; delivered to record ${cursor}, ${counted(backlog, 'fact')} waiting`]
+  const lines = [`upstream: ${who}; ${counted(backlog, 'fact')} waiting`]
   if (held_s) lines.push(paint.warn(`facts are held for a time sync, ${held_s} s at most: the clock is not confirmed`))
   if (oversized) lines.push(paint.warn(`too large for it, waiting for a larger uplink: ${oversized}`))
   if (reason) lines.push(paint.warn(reason))

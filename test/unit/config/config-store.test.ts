@@ -283,6 +283,8 @@ test('set refuses what is not allowed and changes nothing', () => {
   for (const key of ['', '.', 'a..b', '__proto__.x', 'a.constructor.b', 'x.prototype', ' a', 'a b', 'a\n']) {
     fails(() => store.set(key, 1), 'CONFIG_KEY', /not a configuration key/)
   }
+  fails(() => store.set(undefined as never, 1), 'BAD_ARGUMENT', /key is a text/)
+  fails(() => store.get(7 as never), 'BAD_ARGUMENT', /key is a text/)
   fails(() => store.set('web_user.ui', JSON.parse('{"__proto__": {"polluted": 1}}')), 'CONFIG_KEY', /__proto__/)
   fails(() => store.set('web_user.ui', '{"a": {"constructor": 1}}', 'json'), 'CONFIG_KEY', /constructor/)
   fails(() => store.update(JSON.parse('{"gateway": {"__proto__": {"polluted": 1}}}')), 'CONFIG_KEY', /__proto__/)

@@ -44,3 +44,11 @@ test('a database that does not work is in the status with its reason, one that w
   ])
   assert.deepEqual(lines({ state: 'down', reason: 'no worker' }), [`database: postgresql is down: no worker; ${why}`])
 })
+
+test('what waits for an uplink is shown, but not in safe mode, where the gateway has no uplinks', () => {
+  const forwarding = { uplink: 'main', since: 0, cursor: 117_440_529, backlog: 3 }
+  const lines = (change: object): string[] =>
+    text({ forwarding, ...change } as Partial<GatewayStatus>).filter(line => line.startsWith('upstream'))
+  assert.deepEqual(lines({}), ['upstream: main active since 1970-01-01T00:00:00.000Z; 3 facts waiting'])
+  assert.deepEqual(lines({ safe_mode: 'five crashes' }), [])
+})

@@ -150,7 +150,11 @@ test('what was not written at once is written later, though nobody asks', () => 
   const files = new MemFiles()
   const clock = new ManualClock()
   const armed: [number, () => void][] = []
-  const { sessions } = open(files, clock, { timers: { after: (ms, run) => (armed.push([ms, run]), () => undefined) } })
+  const after = (ms: number, run: () => void) => {
+    armed.push([ms, run])
+    return () => undefined
+  }
+  const { sessions } = open(files, clock, { timers: { after } })
   sessions.establishRemotePlaintext(1, T)
   const written = renames(files)
   clock.advance(1000)
