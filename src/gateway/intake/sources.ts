@@ -196,7 +196,7 @@ export class Sources {
       const optional = config.config.gateway.sources === null || (driver.ofMachine === true && !('match' in typed))
       const source = driver.create(name, options, { clock, logger: logger.child(name) })
       // before it is opened: the order of the configuration decides, not which device answers first
-      this.#claim(name, source.sensors?.map(({ id }) => id) ?? [])
+      this.#claim(name, (await source.sensors)?.map(({ id }) => id) ?? [])
       const logged = (id: string, unit: string): number | undefined => this.#lastOf(name, id, unit)
       source.resume?.(this.#counts.of(name, this.#first ? logged : undefined))
       supervisor.add(source, { ...hostOf(typed), optional })

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import { canSource } from '../../../../drivers/can/signals/signal-source'
 import { hostSources } from '../../../../drivers/host'
 import { ConfigStore } from '../../../../src/config'
 import { Gateway } from '../../../../src/gateway/gateway'
@@ -14,26 +15,49 @@ import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { until } from '../../../lib/gateway'
 
-test('a part that this machine does not have is no fault, in a list that is written out too; one that match names is', async t => {
-  const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
-  t.after(() => rmSync(dir, { recursive: true, force: true }))
+/** A gateway that started with these sources, and what it logged. */
+async function gateway(t: TestContext, dir: string, sources: object[]) {
   const lines: string[] = []
   const logger = createLogger({ write: line => void lines.push(line) })
   const path = join(dir, 'Config.json')
-  const sources = [
-    { name: 'zones', type: 'thermal', sys_root: dir },
-    { name: 'named', type: 'thermal', sys_root: dir, match: 'cpu*' },
-  ]
   const config = { assigned_id: 5, storage: { sql: { enabled: false } }, gateway: { sources, uplinks: [] } }
   writeFileSync(path, JSON.stringify(config))
   const gw = await Gateway.open({
     ...{ config: ConfigStore.load({ path, env: {}, cwd: dir, logger }), logger, version: '0', builtAt: 0, script: '' },
     units: { ...wireUnits(), resolve },
-    registry: new Registry({ media: {}, sources: { thermal: async () => hostSources.thermal } }),
+    registry: new Registry({
+      media: {},
+      sources: { thermal: async () => hostSources.thermal, can: async () => canSource },
+    }),
     ...{ defaultSources: [], role: 'run', clock: systemClock },
   })
   t.after(() => gw.stop())
   await gw.start()
+  return { gw, lines }
+}
+
+test('two CAN sources with one DBC file: the order of the configuration decides who keeps an id, before a frame is heard', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const dbc = join(dir, 'engine.dbc')
+  writeFileSync(dbc, 'BO_ 1 M: 8 X\n SG_ Speed : 0|8@1+ (1,0) [0|0] "" X\n SG_ Oil : 8|8@1+ (1,0) [0|0] "" X\n')
+  const can = (name: string) => ({ name, type: 'can', interface: `none_${name}`, dbc })
+  const { lines } = await gateway(t, dir, [can('east'), can('west')])
+  const warned = lines.filter(line => line.includes('in use by'))
+  assert.equal(warned.length, 1)
+  assert.match(
+    warned[0]!,
+    /source west: 2 sensor ids in use by east: Speed is now west_Speed, Oil is now west_Oil; older readings/,
+  )
+})
+
+test('a part that this machine does not have is no fault, in a list that is written out too; one that match names is', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const { gw, lines } = await gateway(t, dir, [
+    { name: 'zones', type: 'thermal', sys_root: dir },
+    { name: 'named', type: 'thermal', sys_root: dir, match: 'cpu*' },
+  ])
   const state = (name: string): unknown => gw.status().links[name]?.state
   await until('both were tried', () => state('zones') !== 'opening' && state('named') !== 'opening')
   assert.deepEqual([state('zones'), state('named')], ['absent', 'down'])
