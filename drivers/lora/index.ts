@@ -70,5 +70,6 @@ export function createLora(name: string, raw: unknown, context: DriverContext, m
 export const loraDriver: MediumDriver<LoraOptions> = {
   medium: 'LoRa',
   schema: loraOptions,
+  check: modemOf,
   create: (name, options, context) => createLora(name, options, context),
 }

@@ -118,8 +118,8 @@ export interface Source extends Openable {
   readRaw?(): Promise<readonly RawReading[]>
   /** why a sensor has no value in the newest read; undefined where it has one */
   whyNot?(id: string): string | undefined
-  /** its sensors, where they are known before it is opened; read when a configuration is written */
-  readonly sensors?: readonly Sensor[]
+  /** its sensors, where they are known before it is opened, also from a file; read when a configuration is written */
+  readonly sensors?: readonly Sensor[] | Promise<readonly Sensor[]>
   /** Called once, before it is opened for the first time: what counts goes on from where the log has it, and is kept there. */
   resume?(counts: Counts): void
   /**
@@ -219,5 +219,7 @@ export interface SourceDriver<Options = unknown> {
 export interface MediumDriver<Options = unknown> {
   readonly medium: string
   readonly schema?: GenericSchema<unknown, Options>
+  /** Throws CONFIG_INVALID for options, taken by `schema`, that do not go together; asked when a configuration is written. */
+  check?(options: Options): void
   create(name: string, options: unknown, context: DriverContext): Medium
 }

@@ -47,6 +47,8 @@ export class CanSource implements Source {
   readonly #detail: FrameCounts = { frames: 0, short: 0, incomplete: 0, mixed: 0, dropped: 0, receive_buffer: 0 }
   #inner: LatestSource | undefined
   #feed: CanFeed | undefined
+  /** what was read for `sensors`, until it is opened */
+  #planned: Promise<SignalPlan> | undefined
   /** counts openings and closings: one that takes its time may be overtaken */
   #run = 0
 
@@ -63,8 +65,16 @@ export class CanSource implements Source {
     this.#bus = new CanBus(options.interface, timers, ports)
   }
 
-  /** those that the options name; the others are in the DBC file */
-  get sensors(): readonly Sensor[] {
+  /** those of the DBC file; where it cannot be used yet, those that the options name */
+  get sensors(): Promise<readonly Sensor[]> {
+    this.#planned = this.#plan()
+    return this.#planned.then(
+      ({ channels }) => channels,
+      () => this.#named(),
+    )
+  }
+
+  #named(): Sensor[] {
     const { channels, match = null } = this.#options
     const chosen = match === null ? [() => true] : [match].flat().map(matcher)
     return Object.entries(channels).flatMap(([key, { id, unit = '1' }]) =>
@@ -83,7 +93,9 @@ export class CanSource implements Source {
     const { ports, timers } = this.#parts
     const { interface: name, max_age_ms, check_range, fd, source_address, receive_buffer_bytes } = this.#options
     const run = ++this.#run
-    const chosen = await this.#plan()
+    const planned = this.#planned ?? this.#plan()
+    this.#planned = undefined
+    const chosen = await planned
     if (run !== this.#run) throw closedWhileOpening()
     for (const warning of chosen.warnings) logger.warn(warning)
     this.#feed = new CanFeed({

@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Config, type ConfigStore, isLoopback } from '../../config'
 import { systemClock } from '../../lib/clock'
+import { counted } from '../../lib/counted'
 import { asOsError, OsError } from '../../lib/errors'
 import { silentLogger } from '../../lib/logger'
 import { turn } from '../../lib/yield'
@@ -13,7 +14,7 @@ import { COMMON, checkOptions, knownOptions, type UnknownOption } from '../../li
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
 import { refuseSpecialFiles } from './check-files'
-import { clashesOf, refuseUnknownUnits, type SourceEntry, sensorsOf, unitWarnings } from './check-sensors'
+import { clashesOf, refuseUnknownUnits, type SourceEntry, sourceOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
 interface Entry {
@@ -41,14 +42,16 @@ async function linkOptions(configured: Entry, listens: boolean, config: Config, 
   return schema ? checkOptions(schema, options, configured.name, common) : options
 }
 
+/** An entry with what physical_config says of its bus. */
+function onItsBus(entry: Entry, config: Config): Entry {
+  const { medium } = entry
+  const buses = config.RESOURCES.physical_config as Record<string, unknown>
+  return medium === undefined ? entry : withHardware(bus => buses[bus], { ...entry, medium })
+}
+
 /** The same as they were typed, and the driver's schema. Throws NO_DRIVER. */
 async function typedOptions(configured: Entry, listens: boolean, config: Config, registry: Registry) {
-  const buses = config.RESOURCES.physical_config as Record<string, unknown>
-  const entry =
-    configured.medium === undefined
-      ? configured
-      : withHardware(bus => buses[bus], { ...configured, medium: configured.medium })
-  const { name: _, type, medium, ...fields } = entry
+  const { name: _, type, medium, ...fields } = onItsBus(configured, config)
   if (medium === undefined) {
     const { schema } = await registry.sourceDriver(type ?? '')
     const { deadband: _, ...options } = fields as Record<string, unknown>
@@ -111,20 +114,31 @@ export interface LinkProblem {
 /** What the drivers check: sources are made, and not opened. */
 const LOOKING: DriverContext = { clock: systemClock, logger: silentLogger }
 
+/** The first clash of each source, and how many more it has: a DBC file may have hundreds. */
+function bySource(clashes: Awaited<ReturnType<typeof clashesOf>>) {
+  return [...new Set(clashes.map(({ source }) => source))].map(name => {
+    const [first, ...more] = clashes.filter(({ source }) => source === name)
+    const others = more.length > 0 ? `; ${counted(more.length, 'more sensor id')} of ${name} clash` : ''
+    return { ...first!, others, text: `the sensor id ${first!.id} belongs to ${first!.owner} already` }
+  })
+}
+
 /** Throws CONFIG_INVALID where sources of `next` share a sensor id and those of `now` did not. */
 async function refuseClashes(now: Config, next: Config, registry: Registry, context: DriverContext): Promise<void> {
   const [before, after] = [now, next].map(config => (config.gateway.sources ?? []) as readonly SourceEntry[])
   if (isDeepStrictEqual(before, after)) return
+  const clashes = await clashesOf(after!, registry, context)
+  if (clashes.length === 0) return
   const old = new Set((await clashesOf(before!, registry, context)).map(({ source, id }) => `${source} ${id}`))
-  const clash = (await clashesOf(after!, registry, context)).find(({ source, id }) => !old.has(`${source} ${id}`))
+  const [clash] = bySource(clashes.filter(({ source, id }) => !old.has(`${source} ${id}`)))
   if (!clash) return
-  const { source, id, owner, proposed, fixed } = clash
+  const { source, text, others, proposed, fixed } = clash
   const key = `gateway.sources.${after!.findIndex(({ name }) => name === source)}`
-  throw new OsError('CONFIG_INVALID', `${key} (${source}): the sensor id ${id} belongs to ${owner} already`, {
+  throw new OsError('CONFIG_INVALID', `${key} (${source}): ${text}`, {
     details: { key, proposed },
     hint: fixed
-      ? `choose other sensors with match, or leave out this source; a gateway that has both logs it as ${proposed}`
-      : `give this sensor the id ${proposed}`,
+      ? `choose other sensors with match, or leave out this source; a gateway that has both logs it as ${proposed}${others}`
+      : `give this sensor the id ${proposed}${others}`,
   })
 }
 
@@ -151,7 +165,8 @@ export async function checkLinks(
   for (const kind of KINDS) {
     const before = new Map((now.gateway[kind] ?? []).map((entry: Entry) => [entry.name, entry]))
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {
-      if (isDeepStrictEqual(before.get(entry.name), entry)) continue
+      const old = before.get(entry.name)
+      if (old && isDeepStrictEqual(onItsBus(old, now), onItsBus(entry, next))) continue
       // a long list must not keep the loop from everything else
       if (k % 20 === 19) await turn()
       const key = `gateway.${kind}.${k}`
@@ -171,10 +186,11 @@ export async function checkLinks(
 
 /** Throws CONFIG_INVALID where a link cannot be made, or where readings of a source would be refused. */
 async function checkLink(kind: Kind, entry: Entry, config: Config, registry: Registry, context: DriverContext) {
-  await linkOptions(entry, kind === 'receivers', config, registry)
+  const options = await linkOptions(entry, kind === 'receivers', config, registry)
+  if (entry.medium !== undefined) (await registry.mediumDriver(entry.medium)).check?.(options)
   if (kind !== 'sources') return
   refuseUnknownUnits(entry as SourceEntry, config.engine_settings.unit_dialect)
-  await sensorsOf(entry as SourceEntry, registry, context)
+  await sourceOf(entry as SourceEntry, registry, context)
 }
 
 /** What is wrong with the links of a configuration as its file has it: all of it, for the doctor. */
@@ -193,10 +209,10 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
       }
     }
   const sources = (config.gateway.sources ?? []) as readonly SourceEntry[]
-  for (const { source, id, owner, proposed, fixed } of await clashesOf(sources, registry, LOOKING))
+  for (const { source, text, others, proposed, fixed } of bySource(await clashesOf(sources, registry, LOOKING)))
     found.push({
-      ...{ kind: 'sources', warns: true, text: `${source}: the sensor id ${id} belongs to ${owner} already` },
-      hint: `it is logged as ${proposed}: ${fixed ? 'choose other sensors with match' : 'give this sensor an id of its own'}`,
+      ...{ kind: 'sources', warns: true, text: `${source}: ${text}` },
+      hint: `it is logged as ${proposed}: ${fixed ? 'choose other sensors with match' : 'give this sensor an id of its own'}${others}`,
     })
   for (const text of sources.flatMap(unitWarnings)) found.push({ kind: 'sources', warns: true, text, hint: 'use Cel' })
   return found

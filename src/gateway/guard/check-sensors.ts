@@ -4,7 +4,7 @@
 import { nearest } from '../../config'
 import { OsError } from '../../lib/errors'
 import { turn } from '../../lib/yield'
-import type { DriverContext, Sensor } from '../../links/contracts'
+import type { DriverContext, Source } from '../../links/contracts'
 import type { Registry } from '../../links/registry'
 import { resolveAttribute } from '../../units/attribute'
 import { resolve } from '../../units/canonical'
@@ -59,14 +59,14 @@ export function unitWarnings(entry: SourceEntry): string[] {
     .map(({ key }) => `source ${entry.name}, ${key}: C is the coulomb; degrees Celsius are Cel`)
 }
 
-/** The sensors that a source has before it is opened; none where only its device knows. Throws NO_DRIVER, CONFIG_INVALID. */
-export async function sensorsOf(
+/** A source that is made, and not opened. Throws NO_DRIVER, CONFIG_INVALID. */
+export async function sourceOf(
   { name, type, ...fields }: SourceEntry,
   registry: Registry,
   context: DriverContext,
-): Promise<readonly Sensor[]> {
+): Promise<Source> {
   const { deadband: _, ...options } = fields as Record<string, unknown>
-  return (await registry.sourceDriver(type)).create(name, options, context).sensors ?? []
+  return (await registry.sourceDriver(type)).create(name, options, context)
 }
 
 /** The ids that sources of a list have in common; a source that cannot be made has none. */
@@ -80,7 +80,8 @@ export async function clashesOf(
   for (const [k, entry] of entries.entries()) {
     // a long list must not keep the loop from everything else
     if (k % 20 === 19) await turn()
-    const sensors = await sensorsOf(entry, registry, context).catch(() => [])
+    const source = await sourceOf(entry, registry, context).catch(() => undefined)
+    const sensors = (await source?.sensors) ?? []
     const fixed = new Map(sensors.map(({ id, fixed = false }) => [id, fixed]))
     all.push({ name: entry.name, fixed })
   }

@@ -207,7 +207,7 @@ export class Sources {
       for (const { path, text } of unknown) logger.warn(`source ${name}, ${path.join('.')}: ${text}; it is ignored`)
       const optional = config.config.gateway.sources === null || (driver.ofMachine === true && !('match' in typed))
       const source = driver.create(name, options, { clock, logger: logger.child(name) })
-      const ids = source.sensors?.map(({ id }) => id) ?? []
+      const ids = (await source.sensors)?.map(({ id }) => id) ?? []
       return { name, source, ids, opening: { ...hostOf(typed), optional } }
     } catch (error) {
       return { name, source: new MissingLink(name, asOsError(error)), ids: [] }

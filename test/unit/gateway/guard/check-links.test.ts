@@ -108,6 +108,78 @@ test('sources whose sensors are known by their type are refused as well: cpu, me
   await taken([cans[0]!, { ...cans[1]!, match: 'Engine.*' }])
 })
 
+test('two CAN sources with one DBC file are refused with a name to use; a file that cannot be read, or its units, refuse nothing', async () => {
+  const dbc = join(dir, 'engine.dbc')
+  writeFileSync(
+    dbc,
+    [
+      'BO_ 1 Engine: 8 X',
+      ' SG_ Speed : 0|8@1+ (1,0) [0|0] "furlongs!" X',
+      ' SG_ Oil : 8|8@1+ (1,0) [0|0] "bar" X\n',
+    ].join('\n'),
+  )
+  const can = (name: string, more: object = {}) => ({ name, type: 'can', interface: 'can0', dbc, ...more })
+  const both = [can('east'), can('west')]
+  const { message, hint, details } = await refused(both, both.slice(0, 1))
+  assert.equal(message, 'gateway.sources.1 (west): the sensor id Speed belongs to east already')
+  assert.deepEqual(
+    [hint, details.proposed],
+    ['give this sensor the id west_Speed; 1 more sensor id of west clash', 'west_Speed'],
+  )
+  // a file that has them already goes on, and the doctor says so once for each source
+  await taken([...both, tank('one')], both)
+  assert.deepEqual(
+    (await linkProblems(configOf(both), registry)).map(({ text, warns }) => [text, warns]),
+    [['west: the sensor id Speed belongs to east already', true]],
+  )
+  // as the file and the options together name them
+  await taken([can('east', { match: 'Oil' }), can('west', { match: 'Speed' })])
+  const ids = { Speed: { id: 'west_speed' }, Oil: { id: 'west_oil' } }
+  await taken([can('east'), can('west', { channels: ids })])
+  assert.match(
+    (await refused([tank('one', {}, 'Oil'), can('east')])).message,
+    /\(east\): the sensor id Oil belongs to one/,
+  )
+  // nothing to compare: no such file, one without messages, a pattern that no signal has
+  writeFileSync(join(dir, 'empty.dbc'), '')
+  for (const none of [{ dbc: join(dir, 'none.dbc') }, { dbc: join(dir, 'empty.dbc') }, { match: 'Tyre' }])
+    await taken([can('east', none), can('west', none)])
+})
+
+test('a LoRa link that the law or the chip does not allow is refused when it is written, as it would be when it is opened', async () => {
+  const media = new Registry({ sources: sourceTable, media: mediaTable })
+  const radio = (gateway: object, lora: object = {}) => {
+    const path = join(dir, 'radio.json')
+    const RESOURCES = { physical_config: { lora } }
+    writeFileSync(path, JSON.stringify({ device_id: 'GW', RESOURCES, gateway: { sources: [], ...gateway } }))
+    return ConfigStore.load({ path, env: {}, cwd: dir, keep: false, fragments: fragments() }).config
+  }
+  const link = (more: object = {}) => ({ name: 'l', medium: 'LoRa', spi: '/dev/spidev0.0', ...more })
+  const none = radio({ uplinks: [] })
+  const law = { code: 'CONFIG_INVALID', hint: /^set bandwidth_khz to 500/ }
+  const us = { region: 'US915', bandwidth_khz: 125 }
+  for (const kind of ['uplinks', 'receivers']) {
+    const next = radio({ uplinks: [], [kind]: [link(us)] })
+    const message = /^gateway\.\w+\.0 \(l\): US915: one fixed channel of 125 kHz: FCC 15\.247 \(a\)\(1\)\(i\)/
+    await assert.rejects(checkLinks(none, next, media), { ...law, message })
+    const [problem] = await linkProblems(next, media)
+    assert.match(problem!.text, /^l: US915: one fixed channel of 125 kHz: FCC 15\.247/)
+    assert.equal(problem!.warns, false)
+    // it does not block a change of the rest
+    await checkLinks(next, radio({ uplinks: [], [kind]: [link(us), link({ name: 'm' })] }), media)
+  }
+  const power = radio({ uplinks: [link({ power_dbm: 20 })] })
+  await assert.rejects(checkLinks(none, power, media), { message: /LoRa power_dbm: 20 dBm and 2 dBi are 22 dBm EIRP/ })
+  await checkLinks(none, radio({ uplinks: [link({ ...us, bandwidth_khz: 500 })] }), media)
+  // the settings of the bus are its own as well
+  const uplinks = [link()]
+  await assert.rejects(checkLinks(radio({ uplinks }), radio({ uplinks }, us), media), {
+    ...law,
+    message: /FCC 15\.247/,
+  })
+  await checkLinks(radio({ uplinks }), radio({ uplinks }, { ...us, fixed_channel_allowed: true }), media)
+})
+
 test('ids: the first keeps its own, the later ones get their source as prefix, and what is free stays as it is', () => {
   const ids = new SensorIds()
   assert.deepEqual(ids.claim('a', ['x', 'y', 'c_x']), [])

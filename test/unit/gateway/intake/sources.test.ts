@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { canSource } from '../../../../drivers/can/signals/signal-source'
 import { hostSources } from '../../../../drivers/host'
 import { ConfigStore } from '../../../../src/config'
 import { Gateway } from '../../../../src/gateway/gateway'
@@ -14,13 +15,13 @@ import { resolve } from '../../../../src/units/canonical'
 import { wireUnits } from '../../../../src/units/wire'
 import { until } from '../../../lib/gateway'
 
-async function gatewayOf(
+/** A gateway that started with these sources, and what it logged. */
+async function gateway(
   t: TestContext,
+  dir: string,
   sources: object[],
-  drivers: ConstructorParameters<typeof Registry>[0]['sources'],
+  more: ConstructorParameters<typeof Registry>[0]['sources'] = {},
 ) {
-  const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
-  t.after(() => rmSync(dir, { recursive: true, force: true }))
   const lines: string[] = []
   const logger = createLogger({ write: line => void lines.push(line) })
   const path = join(dir, 'Config.json')
@@ -29,7 +30,10 @@ async function gatewayOf(
   const gw = await Gateway.open({
     ...{ config: ConfigStore.load({ path, env: {}, cwd: dir, logger }), logger, version: '0', builtAt: 0, script: '' },
     units: { ...wireUnits(), resolve },
-    registry: new Registry({ media: {}, sources: drivers }),
+    registry: new Registry({
+      media: {},
+      sources: { thermal: async () => hostSources.thermal, can: async () => canSource, ...more },
+    }),
     ...{ defaultSources: [], role: 'run', clock: systemClock },
   })
   t.after(() => gw.stop())
@@ -37,17 +41,28 @@ async function gatewayOf(
   return { gw, lines }
 }
 
-test('a part that this machine does not have is no fault, in a list that is written out too; one that match names is', async t => {
-  const nothing = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
-  t.after(() => rmSync(nothing, { recursive: true, force: true }))
-  const { gw, lines } = await gatewayOf(
-    t,
-    [
-      { name: 'zones', type: 'thermal', sys_root: nothing },
-      { name: 'named', type: 'thermal', sys_root: nothing, match: 'cpu*' },
-    ],
-    { thermal: async () => hostSources.thermal },
+test('two CAN sources with one DBC file: the order of the configuration decides who keeps an id, before a frame is heard', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const dbc = join(dir, 'engine.dbc')
+  writeFileSync(dbc, 'BO_ 1 M: 8 X\n SG_ Speed : 0|8@1+ (1,0) [0|0] "" X\n SG_ Oil : 8|8@1+ (1,0) [0|0] "" X\n')
+  const can = (name: string) => ({ name, type: 'can', interface: `none_${name}`, dbc })
+  const { lines } = await gateway(t, dir, [can('east'), can('west')])
+  const warned = lines.filter(line => line.includes('in use by'))
+  assert.equal(warned.length, 1)
+  assert.match(
+    warned[0]!,
+    /source west: 2 sensor ids in use by east: Speed is now west_Speed, Oil is now west_Oil; older readings/,
   )
+})
+
+test('a part that this machine does not have is no fault, in a list that is written out too; one that match names is', async t => {
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const { gw, lines } = await gateway(t, dir, [
+    { name: 'zones', type: 'thermal', sys_root: dir },
+    { name: 'named', type: 'thermal', sys_root: dir, match: 'cpu*' },
+  ])
   const state = (name: string): unknown => gw.status().links[name]?.state
   await until('both were tried', () => state('zones') !== 'opening' && state('named') !== 'opening')
   assert.deepEqual([state('zones'), state('named')], ['absent', 'down'])
@@ -67,7 +82,9 @@ test('a sensor id that is in use gets a name that no source of the configuration
     read: async () => [[ids[name]!, 'OK', 1, '1'] as const],
   })
   const sources = Object.keys(ids).map(name => ({ name, type: 'fake' }))
-  const { gw, lines } = await gatewayOf(t, sources, { fake: async () => ({ type: 'fake', create }) })
+  const dir = mkdtempSync(join(tmpdir(), 'os-node-sources-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const { gw, lines } = await gateway(t, dir, sources, { fake: async () => ({ type: 'fake', create }) })
   const logged = () => gw.latestReadings().flatMap(({ sensors }) => sensors.map(({ id }) => id))
   await until('all are read', () => logged().length === 3)
   assert.deepEqual(logged().sort(), ['b_level', 'b_level_2', 'level'])

@@ -57,6 +57,32 @@ test('what is wrong in a file is said: three lines of it, and how many more ther
   assert.deepEqual(warned(5), [`${first}; ${line(2)}; ${line(3)}; 2 more`])
 })
 
+test('the file is read once for its sensors and the first opening, and anew for the next one', async () => {
+  const clock = new ManualClock()
+  let read = 0
+  const there = {
+    size: () => DBC.length,
+    read: () => {
+      read++
+      return Buffer.from(DBC)
+    },
+  }
+  const options = checkOptions(canSourceOptions, { interface: 'can0', dbc: '/x.dbc', match: 'Basics' }, 'engine')
+  const parts = { files: there, ports: new Bus(), timers: new ManualTimers(clock) }
+  const source = new CanSource('engine', options, { clock, logger: silentLogger }, parts)
+  assert.deepEqual(
+    (await source.sensors).map(({ id, unit }) => `${id} ${unit}`),
+    ['Coolant degC', 'Basics_Speed km/h', 'Gear 1', 'Steps {steps}'],
+  )
+  const events = { lost: () => undefined, degraded: () => undefined }
+  await source.open(events)
+  assert.equal(read, 1)
+  await source.close()
+  await source.open(events)
+  assert.equal(read, 2)
+  await source.close()
+})
+
 test('readings are the newest values of the chosen signals, in the order of the file', async () => {
   const { source, bus } = await world({ match: ['EngSpeed', 'Basics.*'], value_words: true })
   assert.deepEqual(
