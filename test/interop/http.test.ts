@@ -278,7 +278,7 @@ test('a running gateway answers every GET as its schema says, keeps its secrets 
       ['PUT', '/api/config', { key: 'engine_settings..x', value: 1 }, 404],
       ['PUT', '/api/options', { updates: [{ key: 'engine_settings.precision', value: 6 }, { key: 'x' }] }, 200],
       ['PUT', '/api/options', { updates: 1 }, 400],
-      ['PUT', '/api/ui/config', { ui_theme: 'dark', unknown: 1 }, 200],
+      ['PUT', '/api/ui/config', { ui_theme: 'dark', unknown: 1 }, 400],
       ['PUT', '/api/ui/config', { ui_refresh_seconds: 0 }, 400],
       ['POST', '/api/reload', {}, 200],
       ['POST', '/api/safe-mode', { leave: true }, 200],

@@ -194,13 +194,12 @@ export const CONFIG: readonly Route[] = [
     path: '/api/ui/config',
     role: 'admin',
     write: 'keys',
-    summary: 'changes settings of the page; unknown keys are ignored',
+    summary: 'changes settings of the page',
     keys: body => Object.keys(body),
     body: sections,
     answer: s.answer({ ui }),
     run: async ({ context, body }) => {
-      const known = Object.fromEntries(UI.filter(name => Object.hasOwn(body, name)).map(name => [name, body[name]]))
-      if (Object.keys(known).length > 0) await context.config.update({ web_user: { ui: known } })
+      if (Object.keys(body).length > 0) await context.config.update({ web_user: { ui: body } })
       return uiConfig({ context })
     },
   }),

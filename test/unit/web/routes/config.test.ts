@@ -316,8 +316,11 @@ test('the page has settings of its own; switched off, it says so and the API goe
     'ui_compact',
     'expose_sections',
   ])
-  const changed = await send('PUT', '/api/ui/config', { ui_theme: 'dark', other: 1, ui_refresh_seconds: 2 })
+  const changed = await send('PUT', '/api/ui/config', { ui_theme: 'dark', ui_refresh_seconds: 2 })
   assert.deepEqual(changed.json, { ok: true, ui: { ...first, ui_theme: 'dark', ui_refresh_seconds: 2 } })
+  const unknown = await send('PUT', '/api/ui/config', { ui_theme: 'light', ui_them: 1 })
+  assert.deepEqual([unknown.status, unknown.json.code], [400, 'UNKNOWN_KEY'])
+  assert.deepEqual((await send('GET', '/api/ui/config')).json, changed.json, 'nothing changed')
   const wrong = await send('PUT', '/api/ui/config', { ui_refresh_seconds: 0 })
   assert.deepEqual([wrong.status, wrong.json.code], [400, 'CONFIG_INVALID'])
   await send('PUT', '/api/ui/config', { ui_enabled: false })
