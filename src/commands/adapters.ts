@@ -37,9 +37,10 @@ export const logOf = (dataDir: string): LogAccess => {
         bytes_written_today: 0,
       }
       if (!realFiles.exists(dir)) return empty as never
-      const { records, first_seq, last_seq, lost, damaged } = verify(dir)
+      const { records, first_seq, last_seq, lost, damaged, gaps: all } = verify(dir)
       const bytes = segmentsIn(dir, realFiles).reduce((sum, { size }) => sum + size, 0)
-      return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost, damaged } as never
+      const gaps = all.filter(({ reason }) => reason === 'damaged')
+      return { ...empty, records, first_seq, last_seq, committed_seq: last_seq, bytes, lost, damaged, gaps } as never
     },
     verify: (selection, watch) => verifyInSteps(dir, selection, watch),
     export: async function* (from, { progress }) {

@@ -61,7 +61,7 @@ export interface LogAccess {
   verify(
     selection: Selection,
     watch: Watch,
-  ): Promise<Pick<VerifyResult, 'ok' | 'records' | 'first_seq' | 'last_seq' | 'damaged' | 'lost'>>
+  ): Promise<Pick<VerifyResult, 'ok' | 'records' | 'first_seq' | 'last_seq' | 'damaged' | 'lost' | 'pieces' | 'gaps'>>
   /** records from `from` on as `{boot, seq, t_raw, …fact}`, oldest first */
   export(from: number, watch: Watch): AsyncIterable<Record<string, unknown>>
 }

@@ -8,3 +8,7 @@ export const plural = (count: number, noun: string): string => {
 }
 
 export const counted = (count: number, noun: string): string => `${count} ${plural(count, noun)}`
+
+/** The sequence numbers of ranges, as people read them. */
+export const rangesText = (ranges: readonly { readonly from: number; readonly to: number }[]): string =>
+  ranges.map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`)).join(', ')

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { asOsError, errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { diskFault } from '../lib/writable'
-import { readWitness, type Witness } from './chain-file'
+import { lostBehind, readWitness, type Witness } from './chain-file'
 import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
 import type { LogSettings } from './log-options'
 import { decodeHeader, lastBefore, type Scan, type SegmentSnapshot, scanSegment, segmentsIn } from './segment'
@@ -136,7 +136,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
   const newest = segments.at(-1)
   const witness = bounds ? witnessOf(files, dir, found) : undefined
   if (!newest) {
-    if (witness) newestGone(found, witness, witness.first)
+    if (witness) newestGone(found, witness, 0)
     return found
   }
   found.segments.push(...segments)
@@ -223,16 +223,16 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     found.lastSeq = Math.max(found.lastSeq, segment.last)
     if (segment.base < (found.unsynced[0]?.base ?? Number.POSITIVE_INFINITY)) found.committedSeq = found.lastSeq
   }
-  if (witness && witness.base > newest.base) newestGone(found, witness, newest.last + 1)
+  if (witness && witness.base > newest.base) newestGone(found, witness, newest.last)
   return found
 }
 
-/** The newest segments are gone, from record `from` on; where they ended is known after a clean stop only. */
-function newestGone(found: Recovered, witness: Witness, from: number): void {
-  const { base, boot, last = base } = witness
+/** The segments behind record `after` are gone; where they ended is known after a clean stop only. */
+function newestGone(found: Recovered, witness: Witness, after: number): void {
+  const { base, boot } = witness
   if (witness.last === undefined) found.openEnd = base
-  const first = Math.min(from, base)
-  found.vanished.push({ from: first, to: last, facts: last - first + 1, created: 0 })
+  for (const { from, to, records } of lostBehind(witness, after))
+    found.vanished.push({ from, to, facts: records, created: 0 })
   found.boot = Math.max(found.boot, boot)
   found.cleanStop = false
   found.nextSeq = Math.max(found.nextSeq, base + RESERVE)

@@ -1,6 +1,6 @@
 // Damage while the log is open: enter it into the ledger, say so, mend the file. Nothing here throws; what cannot be mended
 // now stays as it is and readers step over it.
-import { counted } from '../lib/counted'
+import { counted, rangesText } from '../lib/counted'
 import { asOsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import type { Logger } from '../lib/logger'
@@ -74,8 +74,7 @@ export class DamageRepair {
    * hold more records.
    */
   warn(fresh: readonly LossRange[], openEnd?: number): void {
-    const name = ({ from, to }: LossRange): string =>
-      to === openEnd ? `${from} and later` : from === to ? `${from}` : `${from}-${to}`
+    const name = (range: LossRange): string => (range.to === openEnd ? `${range.from} and later` : rangesText([range]))
     const names = fresh.filter(r => r.reason !== 'torn').map(name)
     if (names.length === 0) return
     const more = names.length > LISTED ? ` and ${counted(names.length - LISTED, 'more range')}` : ''

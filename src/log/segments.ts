@@ -7,6 +7,8 @@ import { OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { removeWitness, writeWitness } from './chain-file'
 import { RESERVE } from './format'
+import { joinRange } from './ledger'
+import type { LossRange } from './record'
 import { segmentName, segmentsIn } from './segment'
 
 export interface Segment {
@@ -43,6 +45,8 @@ export function newSegment(dir: string, base: number, size: number): Segment {
   }
 }
 
+/** that the witness names: it stays within a block */
+const RUNS = 64
 const BLOCK = 4096
 /** what a file takes on the medium */
 export const onMedium = (size: number): number => Math.ceil(size / BLOCK) * BLOCK
@@ -223,7 +227,11 @@ export class Segments {
 
   async #witness(boot: number, last?: number): Promise<void> {
     const first = this.list[0]!.base
-    const witness = { base: this.#active!.base, boot, first, ...(last !== undefined && { last }) }
+    const held: LossRange[] = []
+    for (const { base: from, last: to } of this.list.slice(0, -1))
+      if (to >= from) joinRange(held, { reason: 'damaged', from, to, records: 0 })
+    const runs = held.slice(-RUNS).map(({ from, to }) => [from, to] as const)
+    const witness = { base: this.#active!.base, boot, first, runs, ...(last !== undefined && { last }) }
     this.writtenBytes += await writeWitness(this.files, this.dir, witness)
   }
 

@@ -5,9 +5,9 @@
 // any device may have sent them.
 import { join } from 'node:path'
 import { type Files, realFiles } from '../lib/files'
-import { CHAIN_FILE, readWitness, type Witness } from './chain-file'
+import { CHAIN_FILE, lostBehind, readWitness, type Witness } from './chain-file'
 import { decodeRecord } from './decode'
-import type { LossReason } from './record'
+import type { LossRange, LossReason } from './record'
 import { decodeHeader, lastBefore, type Scan, scanSegment, segmentBase, segmentFiles, segmentName } from './segment'
 import { LogState } from './state'
 
@@ -26,6 +26,8 @@ export interface VerifyResult {
   torn_bytes: number
   /** where: file, offset, length and the seqs that were there */
   pieces: { file: string; offset: number; length: number; from?: number; to?: number }[]
+  /** the ranges of the loss ledger with their reason, the newest 64 of each; damage found now is among them */
+  gaps: readonly LossRange[]
 }
 
 /** Facts of `device` (absent: all) with a time (t_raw) from `since` up to and with `until`, UNIX ms. */
@@ -62,6 +64,7 @@ export function* verifying(
     lost: 0,
     torn_bytes: 0,
     pieces: [],
+    gaps: [],
   }
   if (problem) fault(result, { file: CHAIN_FILE, offset: 0, length: 0 })
   const state = new LogState()
@@ -102,15 +105,16 @@ export function* verifying(
   }
   const bases = names.map(name => segmentBase(name)!)
   const newest = bases.at(-1)
-  const gone = (base: number, from: number, to: number): void => {
+  const gone = (from: number, to: number): void => {
     if (to < from || state.ledger.covers(to)) return
     state.ledger.add('damaged', from, to)
-    fault(result, { file: segmentName(base), offset: 0, length: 0, from, to })
+    fault(result, { file: segmentName(from), offset: 0, length: 0, from, to })
   }
-  for (const [base, last] of listed) if (base > bases[0]! && !bases.includes(base)) gone(base, base, last)
+  for (const [base, last] of listed) if (base > bases[0]! && !bases.includes(base)) gone(base, last)
   if (witness && (newest === undefined || witness.base > newest))
-    gone(witness.base, newest === undefined ? witness.first : result.last_seq + 1, witness.last ?? witness.base)
-  const { totals } = state.ledger
+    for (const { from, to } of lostBehind(witness, newest === undefined ? 0 : result.last_seq)) gone(from, to)
+  const { totals, ranges } = state.ledger
+  result.gaps = ranges
   result.damaged = totals.damaged
   result.lost = totals.dropped + totals.overflow
   return chosen.all ? result : chosen.of(result, state)
@@ -178,10 +182,9 @@ class Chosen {
       const around = gaps.filter(gap => gap.from <= to && gap.to >= from)
       return around.length === 0 || around.some(({ after, before }) => before >= this.#since && after <= this.#until)
     }
+    const ranges = ledger.ranges.filter(taken)
     const lost = (...reasons: LossReason[]): number =>
-      ledger.ranges
-        .filter(range => reasons.includes(range.reason) && taken(range))
-        .reduce((sum, { records }) => sum + records, 0)
+      ranges.filter(({ reason }) => reasons.includes(reason)).reduce((sum, { records }) => sum + records, 0)
     const pieces = whole.pieces.filter(({ from, to }) => from === undefined || to === undefined || taken({ from, to }))
     return {
       ...whole,
@@ -192,6 +195,7 @@ class Chosen {
       damaged: lost('damaged'),
       lost: lost('dropped', 'overflow'),
       pieces,
+      gaps: ranges,
     }
   }
 }

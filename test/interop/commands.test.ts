@@ -134,7 +134,7 @@ const COMMANDS: [line: string[], keys: string[], exit?: number, onlyGateway?: st
   [['source', 'list'], ['sources']],
   [
     ['log', 'verify'],
-    ['ok', 'records', 'first_seq', 'last_seq', 'damaged', 'lost', 'pieces', 'torn_bytes'],
+    ['ok', 'records', 'first_seq', 'last_seq', 'damaged', 'lost', 'pieces', 'torn_bytes', 'gaps'],
   ],
   [
     ['token', '--new'],

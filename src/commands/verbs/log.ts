@@ -1,6 +1,7 @@
 // log verify and log export. Export is a stream of JSON lines whatever its length, read at the pace of who takes them; a
 // damaged log is verified with ok false, exit 4.
-import { counted } from '../../lib/counted'
+import { counted, rangesText } from '../../lib/counted'
+import type { VerifyResult } from '../../log/verify'
 import { exportedDict, UNIT_CHOICES } from '../../units/display'
 import { csvRows, SELECTION, selected, selectionOf } from '../log-rows'
 import type { OptionSpec, Verb } from '../verb'
@@ -20,8 +21,15 @@ export const logVerify: Verb = {
   },
   text(value, paint) {
     const state = value.ok ? paint.good('the log is sound') : paint.bad('the log is damaged')
-    const { records, damaged, lost } = value
-    return `${state}: ${counted(Number(records), 'record')}; lost ${damaged} to damage, ${lost} to the limits of log and RAM`
+    const { records, damaged, lost, pieces = [], gaps = [] } = value as Partial<VerifyResult>
+    const lines = [
+      `${state}: ${counted(Number(records), 'record')}; lost ${damaged} to damage, ${lost} to the limits of log and RAM`,
+    ]
+    const files = new Set(pieces.map(({ file }) => file))
+    if (files.size > 0) lines.push(`damaged: ${[...files].join(', ')}`)
+    for (const reason of new Set(gaps.map(gap => gap.reason)))
+      lines.push(`${reason}: records ${rangesText(gaps.filter(gap => gap.reason === reason))} are lost`)
+    return lines.join('\n')
   },
 }
 

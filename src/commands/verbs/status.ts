@@ -1,6 +1,6 @@
 // status: what the gateway does. Without a running one it tells what the files say: identity, and the first and last record.
 import type { ForwardingReport, GatewayStatus, LinkStatus, LogStatus } from '../../gateway/status'
-import { counted } from '../../lib/counted'
+import { counted, rangesText } from '../../lib/counted'
 import { asOsError } from '../../lib/errors'
 import { mendDisk } from '../../lib/writable'
 import { viewProblem } from '../../storage'
@@ -96,12 +96,7 @@ function text(status: GatewayStatus, via: Via | undefined, paint: Paint, now = D
   }
   if (status.device_role === 'rx_only')
     lines.push(paint.warn('upstream: nothing is sent, Node_Setting.device_role is rx_only; readings stay in the log'))
-  if (log.gaps?.length)
-    lines.push(
-      paint.bad(
-        `log damaged: records ${log.gaps.map(({ from, to }) => `${from}-${to}`).join(', ')} are lost; check the disk`,
-      ),
-    )
+  if (log.gaps?.length) lines.push(paint.bad(`log damaged: records ${rangesText(log.gaps)} are lost; check the disk`))
   if (status.safe_mode)
     lines.push(
       paint.bad(`SAFE MODE: ${status.safe_mode}; links and SQL view are off. os-node safe-mode --leave opens them`),

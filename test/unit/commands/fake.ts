@@ -85,7 +85,16 @@ export function fake(
     signal: new AbortController().signal,
     log: {
       summary: async () => STATUS.log,
-      verify: async () => ({ ok: true, records: 9, first_seq: 1, last_seq: 9, damaged: 0, lost: 0 }),
+      verify: async () => ({
+        ok: true,
+        records: 9,
+        first_seq: 1,
+        last_seq: 9,
+        damaged: 0,
+        lost: 0,
+        pieces: [],
+        gaps: [],
+      }),
       export: from => rowsFrom(from),
     },
     node: async () => made,

@@ -249,8 +249,27 @@ test('status shows why a link is down, and of one that works again what was wron
 test('log verify of a damaged log is exit 4, log export starts where it is told', async () => {
   const { context } = fake(config())
   assert.equal((await run(context, 'log', 'verify')).exitCode, 0)
-  const verify = async () => ({ ok: false, records: 9, first_seq: 1, last_seq: 9, damaged: 1, lost: 2 })
-  assert.equal((await run({ ...context, log: { ...context.log, verify } }, 'log', 'verify')).exitCode, 4)
+  const found = {
+    ...{ ok: false, records: 9, first_seq: 1, last_seq: 9, damaged: 4, lost: 2 },
+    pieces: [{ file: 'chain.json', offset: 0, length: 0 }],
+    gaps: [
+      { reason: 'damaged', from: 3, to: 5, records: 3 },
+      { reason: 'damaged', from: 8, to: 8, records: 1 },
+      { reason: 'dropped', from: 1, to: 2, records: 2 },
+    ] as const,
+  }
+  const damaged = { ...context, log: { ...context.log, verify: async () => found } }
+  const { exitCode, value } = await run(damaged, 'log', 'verify')
+  assert.deepEqual([exitCode, value?.gaps], [4, found.gaps])
+  assert.equal(
+    VERBS.find(({ name }) => name === 'log verify')!.text!(value!, plain),
+    [
+      'the log is damaged: 9 records; lost 4 to damage, 2 to the limits of log and RAM',
+      'damaged: chain.json',
+      'damaged: records 3-5, 8 are lost',
+      'dropped: records 1-2 are lost',
+    ].join('\n'),
+  )
   const { rows } = await run(context, 'log', 'export', '--from', '5')
   const seqs: unknown[] = []
   for await (const row of rows ?? []) seqs.push((row as { seq: number }).seq)

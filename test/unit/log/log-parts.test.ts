@@ -67,22 +67,22 @@ test('the witness: none is no fault, a damaged one is; what was written is read,
   files.mkdir(DIR)
   assert.equal(readWitness(files, DIR), undefined)
   for (const witness of [
-    { base: 1, boot: 2, first: 0 },
-    { base: 5, boot: 2, first: 1, last: 0 },
+    { base: 1, boot: 2, first: 0, runs: [] },
+    { base: 5, boot: 2, first: 1, last: 0, runs: [[1, 4]] as const },
   ]) {
     assert.equal(await writeWitness(files, DIR, witness), JSON.stringify(witness).length)
     assert.deepEqual(readWitness(files, DIR), witness)
   }
   for (const missing of ['base', 'boot', 'first']) {
-    await writeWitness(files, DIR, { ...{ base: 1, boot: 2, first: 0 }, [missing]: -1 })
+    await writeWitness(files, DIR, { ...{ base: 1, boot: 2, first: 0, runs: [] }, [missing]: -1 })
     assert.throws(() => readWitness(files, DIR), { code: 'STORAGE', message: /chain.json is damaged/ })
   }
-  await writeWitness(files, DIR, { base: 1, boot: 2, first: 0, last: 1.5 })
-  assert.deepEqual(readWitness(files, DIR), { base: 1, boot: 2, first: 0 })
+  await writeWitness(files, DIR, { base: 1, boot: 2, first: 0, last: 1.5, runs: [] })
+  assert.deepEqual(readWitness(files, DIR), { base: 1, boot: 2, first: 0, runs: [] })
   files.gate = operation => {
     if (operation === 'sync' || operation === 'remove') throw systemError('EIO')
   }
-  assert.equal(await writeWitness(files, DIR, { base: 9, boot: 2, first: 0 }), 0)
+  assert.equal(await writeWitness(files, DIR, { base: 9, boot: 2, first: 0, runs: [] }), 0)
   removeWitness(files, DIR)
   files.gate = () => undefined
   assert.equal(readWitness(files, DIR)!.base, 1, 'the older one stays')

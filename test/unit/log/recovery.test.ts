@@ -331,7 +331,7 @@ test('a file where the folder of the log should be is kept aside, and the log be
 })
 
 test('a damaged chain.json is no silent one: a WARN line, in status, named by verify, and made anew', async () => {
-  for (const text of ['', '{"base":1', '{"base":-1,"boot":1,"first":1}']) {
+  for (const text of ['', '{"base":1', '{"base":-1,"boot":1,"first":1}', '{"base":1,"boot":1,"first":1,"runs":[7]}']) {
     const files = (await crashed()).copy()
     const node = { data: Buffer.from(text), durable: Buffer.from(text) }
     files.files.set(`${DIR}/chain.json`, node)
@@ -348,26 +348,72 @@ test('a damaged chain.json is no silent one: a WARN line, in status, named by ve
   }
 })
 
-test('a segment that is gone between two starts: its own numbers are lost, not those that a killed start left out', async () => {
-  let files = new MemFiles()
-  for (let start = 0; start < 5; start++) {
+test('segments that are gone after kills: their own numbers are lost, not those that a killed start left out', async () => {
+  const grown = async (clean: boolean): Promise<MemFiles> => {
+    const files = new MemFiles()
+    // starts without facts leave a segment that the next start removes
+    for (const facts of [3, 3, 0, 0, 3, 3, 3]) {
+      const { log } = await openLog({ files })
+      for (let k = 0; k < facts; k++) log.appendFact(factOf(k), LOCAL)
+      await log.flush()
+      if (clean && log.boot === 7) await log.close()
+    }
+    return files
+  }
+  for (const clean of [false, true]) {
+    const files = await grown(clean)
+    const names = files.segments(DIR)
+    assert.equal(names.length, 5)
+    for (const which of [[0], [1], [2], [3], [4], [3, 4], [2, 3, 4], [0, 1, 2, 3, 4], [0, 4]]) {
+      const where = `segments ${which}, ${clean ? 'stopped' : 'killed'}`
+      const broken = files.copy()
+      const lost = which.flatMap(k => {
+        broken.files.delete(`${DIR}/${names[k]!}`)
+        const seqs = places(files, names[k]!).places.map(({ seq }) => seq)
+        // nothing says where the newest one ended after a kill
+        return k === 4 && !clean ? seqs.slice(0, 1) : seqs
+      })
+      // the oldest may be what a gateway is dropping
+      const named = which.length < 5 ? lost.filter(seq => seq > 4 || which[0] !== 0) : lost
+      const found = verify(DIR, broken)
+      const seqsIn = found.gaps.flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, k) => from + k))
+      assert.deepEqual([found.damaged, seqsIn], [named.length, named], where)
+      assert.equal(found.pieces.length, which.filter(k => k > 0 || which.length === 5).length, where)
+      const { log } = await openLog({ files: broken })
+      assert.deepEqual([log.status().damaged, lostSeqs(log)], [lost.length, lost], where)
+      // and the ledger tells of it once the damage is mended
+      const { ok, gaps } = verify(DIR, broken)
+      assert.deepEqual([ok, gaps], [true, log.losses], where)
+    }
+  }
+})
+
+test('a chain.json without the runs of older segments: every number since the oldest counts where all are gone', async () => {
+  const files = (await crashed()).copy()
+  for (const name of files.segments(DIR)) files.files.delete(`${DIR}/${name}`)
+  const data = Buffer.from('{"base":100,"boot":2,"first":7,"last":110}')
+  files.files.set(`${DIR}/chain.json`, { data, durable: data })
+  const { gaps } = verify(DIR, files)
+  assert.deepEqual(gaps, [{ reason: 'damaged', from: 7, to: 110, records: 104 }])
+  const { log } = await openLog({ files })
+  assert.deepEqual(log.losses, gaps)
+})
+
+test('chain.json stays within a block after many kills: before the newest 64 runs it counts every number', async () => {
+  const files = new MemFiles()
+  for (let start = 0; start < 70; start++) {
     const { log } = await openLog({ files })
-    for (let k = 0; k < 3; k++) log.appendFact(factOf(k), LOCAL)
+    log.appendFact(factOf(start), LOCAL)
     await log.flush()
-    files = files.afterPowerCut()
   }
-  const names = files.segments(DIR)
-  assert.equal(names.length, 5)
-  for (const k of [1, 2, 3]) {
-    const broken = files.copy()
-    broken.files.delete(`${DIR}/${names[k]!}`)
-    const lost = places(files, names[k]!).places.map(({ seq }) => seq)
-    const ends = [lost[0], lost.at(-1)]
-    const { damaged, pieces } = verify(DIR, broken)
-    assert.deepEqual([damaged, pieces.map(({ from, to }) => [from, to])], [lost.length, [ends]], names[k])
-    const { log } = await openLog({ files: broken })
-    assert.deepEqual([log.status().damaged, lostSeqs(log)], [lost.length, lost], names[k])
-  }
+  const chain = files.read(`${DIR}/chain.json`)
+  assert.deepEqual([JSON.parse(String(chain)).runs.length, chain.length < 4096], [64, true])
+  const bases = files.segments(DIR).map(name => segmentBase(name)!)
+  for (const name of files.segments(DIR)) files.files.delete(`${DIR}/${name}`)
+  const { gaps } = verify(DIR, files)
+  const last = bases.slice(-64)
+  assert.equal(gaps.length, 64, 'what the ledger keeps')
+  assert.deepEqual(gaps.map(({ from }) => from).slice(-63), last.slice(-63))
 })
 
 test('a segment with a bad block ends no start: its records are named, the file stays, and the next start may read it', async () => {

@@ -1,0 +1,40 @@
+// What the log of a stopped gateway says of damage that is mended: `status` and `log verify` name the records as a running one does.
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { logOf } from '../../../src/commands/adapters'
+import { logVerify } from '../../../src/commands/verbs/log'
+import { status } from '../../../src/commands/verbs/status'
+import { FlashLog } from '../../../src/log'
+import { factOf, LOCAL } from '../log/helpers'
+import { STATUS } from './fake'
+
+const dataDir = mkdtempSync(join(tmpdir(), 'os-node-log-of-files-'))
+after(() => rmSync(dataDir, { recursive: true, force: true }))
+const plain = { bold: String, dim: String, good: String, bad: String, warn: String }
+
+test('records lost to damage that is mended are named by status and log verify of a stopped gateway', async () => {
+  const dir = join(dataDir, 'log')
+  for (const start of [1, 2, 3]) {
+    const log = await FlashLog.open({ dir })
+    if (start < 3) for (let k = 0; k < 5; k++) log.appendFact(factOf(k), LOCAL)
+    await log.close()
+    if (start === 2) rmSync(join(dir, readdirSync(dir).filter(name => name.endsWith('.seg'))[1]!))
+  }
+  const gaps = [{ reason: 'damaged', from: 8, to: 14, records: 7 }]
+  const files = logOf(dataDir)
+  const log = await files.summary()
+  assert.deepEqual([log.damaged, log.gaps], [7, gaps])
+  assert.match(
+    status.text!({ ...STATUS, log } as never, plain),
+    /\nlog damaged: records 8-14 are lost; check the disk\n/,
+  )
+  const found = await files.verify({}, { signal: new AbortController().signal })
+  assert.deepEqual([found.ok, found.pieces, found.gaps], [true, [], gaps])
+  assert.equal(
+    logVerify.text!({ ...found }, plain),
+    'the log is sound: 5 records; lost 7 to damage, 0 to the limits of log and RAM\ndamaged: records 8-14 are lost',
+  )
+})
