@@ -4,14 +4,14 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { logOf } from '../../../src/commands/adapters'
-import { logVerify } from '../../../src/commands/verbs/log'
-import { status } from '../../../src/commands/verbs/status'
-import { FlashLog } from '../../../src/log'
-import { factOf, LOCAL } from '../log/helpers'
-import { STATUS } from './fake'
+import { logOf } from '../../../../src/commands/adapters'
+import { logVerify } from '../../../../src/commands/verbs/log'
+import { status } from '../../../../src/commands/verbs/status'
+import { FlashLog } from '../../../../src/log'
+import { factOf, LOCAL } from '../../log/helpers'
+import { STATUS } from '../fake'
 
-const dataDir = mkdtempSync(join(tmpdir(), 'os-node-log-of-files-'))
+const dataDir = mkdtempSync(join(tmpdir(), 'os-node-log-verb-'))
 after(() => rmSync(dataDir, { recursive: true, force: true }))
 const plain = { bold: String, dim: String, good: String, bad: String, warn: String }
 
