@@ -30,5 +30,17 @@ export function mapStacks(): void {
   }
 }
 
-/** An error that ends the process, or one that a program of the user left uncaught: its stack is printed by Node. */
-export const mapUncaught = (): void => void process.once('uncaughtExceptionMonitor', mapStacks)
+/**
+ * An error that ends the process, or one that a program of the user left uncaught: its stack is printed by Node. Where the map is
+ * missing Node would print the line that threw, of minified code; then the error alone is printed, and the process ends as by Node.
+ */
+export function mapUncaught(): void {
+  process.once('uncaughtExceptionMonitor', error => {
+    mapStacks()
+    const [, top = ''] = /^ +at (.*)/m.exec(String(error?.stack)) ?? []
+    const caught = process.hasUncaughtExceptionCaptureCallback() || process.listenerCount('uncaughtException') > 0
+    if (mapped.size > 0 || caught || !files.some(file => top.includes(`${file}:`))) return
+    console.error(error)
+    process.exit(1)
+  })
+}

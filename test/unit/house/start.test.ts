@@ -184,6 +184,23 @@ test('npm start builds only what changed, and takes nothing from a gateway at wo
   assert.equal(isMade(dir, inputs(dir)), false, 'what came out is gone')
 })
 
+test('an uncaught error of the bundle alone, without its map, prints no minified line; one of the user is printed by Node', t => {
+  const dir = tempDir()
+  t.after(() => removeDir(dir))
+  copyFileSync(join(root, 'dist/os-node.js'), join(dir, 'os-node.js'))
+  const run = (program: string) => {
+    writeFileSync(join(dir, 'program.js'), `const { Node } = require('./os-node.js')\n${program}`)
+    return spawnSync(process.execPath, ['program.js'], { cwd: dir, encoding: 'utf8' })
+  }
+  const mistake = run(`new Node().transmit('x')`)
+  assert.equal(mistake.status, 1)
+  assert.match(mistake.stderr, /^OsError \[BAD_ARGUMENT\]|BAD_ARGUMENT/m)
+  assert.ok(Math.max(...mistake.stderr.split('\n').map(line => line.length)) < 400, mistake.stderr)
+  assert.match(run(`throw new Error('of the user')`).stderr, /program\.js:2\nthrow new Error\('of the user'\)/)
+  const caught = run(`process.on('uncaughtException', ({ code }) => console.log(code)); new Node().transmit('x')`)
+  assert.deepEqual([caught.status, caught.stdout], [0, 'BAD_ARGUMENT\n'])
+})
+
 test('the library reads the cache of the command line and leaves none', t => {
   const dir = tempDir()
   t.after(() => removeDir(dir))
