@@ -133,7 +133,7 @@ mkdirSync(join(root, '.build'), { recursive: true })
 writeFileSync(PID, `${process.pid}`)
 // what tests leave behind goes with the run; other users that tests start as have to get in
 const TMP = mkdtempSync(join(tmpdir(), 'os-run-'))
-chmodSync(TMP, 0o1777)
+if (process.geteuid?.() === 0) chmodSync(TMP, 0o1777)
 process.on('exit', () => {
   for (const path of [PID, TMP]) rmSync(path, { recursive: true, force: true })
 })

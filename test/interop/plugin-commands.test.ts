@@ -1,5 +1,6 @@
 // Every command of every built-in plugin, in a running gateway, as people call it; and the parts of os-node damaged and brought
 // back in a copy of the finished product.
+// Needs: quic
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,5 @@
 // What is delivered is named: SBOM and NOTICE of the build agree with package.json, the lock, and the bundle itself.
+// Needs: quic
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
