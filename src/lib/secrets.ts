@@ -37,10 +37,12 @@ const LETTERS = new RegExp(
     .replace(/_\??|\\d\*|\d/g, ''),
 )
 
+/** `contraseña` → `contrasena` */
+const plain = (name: string): string => name.normalize('NFD').replace(/\p{M}/gu, '').replaceAll('ł', 'l')
+
 /** `clientSecret`, `X-Api-Key` → `client_secret`, `x_api_key` */
 export const snake = (name: string): string =>
-  name
-    .slice(-100)
+  plain(name.slice(-100))
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
     .replace(/([A-Z])([A-Z][a-z])/g, '$1_$2')
     .replace(/[^A-Za-z0-9]+/g, '_')
@@ -53,7 +55,12 @@ const known = new Map<string, boolean>()
 export function isSecretName(name: string): boolean {
   let is = known.get(name)
   if (is === undefined) {
-    is = LETTERS.test(name.replace(/[^A-Za-z]/g, '').toLowerCase()) && NAME.test(snake(name))
+    is =
+      LETTERS.test(
+        plain(name)
+          .replace(/[^A-Za-z]/g, '')
+          .toLowerCase(),
+      ) && NAME.test(snake(name))
     // names come from outside as well
     if (known.size >= 2000) known.clear()
     known.set(name, is)
@@ -106,9 +113,18 @@ export const VALUE =
 export const labelsOf = (pair: object): string[] =>
   Object.entries(pair).flatMap(([name, text]) => (LABEL.test(name) && typeof text === 'string' ? [text] : []))
 
-/** True for what is named like a secret where it is: by its key, or by the label of the pair that it is the value of. */
+/** What is a secret beside the name of a network. */
+const BESIDE = /^(?:key|pin|puk|seed)$/i
+const NETWORK_NAME = /^(?:[be]?ssid|apn|imsi)$/i
+
+/**
+ * True for what is named like a secret where it is: by its key, by the label of the pair that it is the value of, or as a key
+ * beside the name of a network.
+ */
 export function holdsSecret(around: unknown, name: string | number): boolean {
   if (isSecret(String(name), Object(around)[name])) return true
+  if (BESIDE.test(String(name)) && typeof Object(around)[name] !== 'object')
+    return Object.keys(Object(around)).some(other => NETWORK_NAME.test(snake(other)))
   if (!Array.isArray(around))
     return VALUE.test(String(name)) && labelsOf(Object(around)).some(label => isSecret(label, Object(around)[name]))
   // [name, value], names and values in turn, --name value

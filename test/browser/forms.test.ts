@@ -122,8 +122,17 @@ test('the history of a sensor has a plot in every range', async () => {
   tab.clean()
 })
 
-test('plot and statistics are of all values of a range, in one request', async () => {
+test('plot and statistics are of all values of a range, in one request; the axis has the unit', async () => {
   const asked: URL[] = []
+  // the axes are drawn
+  await page.evaluate(`(() => {
+    const { fillText } = CanvasRenderingContext2D.prototype
+    globalThis.drawn = new Set()
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+      drawn.add(text)
+      fillText.call(this, text, ...at)
+    }
+  })()`)
   await page.route('**/api/data/history*', async route => {
     const url = new URL(route.request().url())
     asked.push(url)
@@ -141,6 +150,8 @@ test('plot and statistics are of all values of a range, in one request', async (
   const tile = (name: string) => page.locator('dl.tiles div', { hasText: name }).locator('dd')
   assert.match((await tile('Max').textContent())!, /^4321/)
   assert.match((await tile('Min').textContent())!, /^4/)
+  const texts = (await page.evaluate('[...drawn]')) as string[]
+  assert.ok(texts.includes('%') && texts.includes('2,000'), texts.join(' '))
   // again where the gateway was away for a moment, or the range moved on
   const bounds = new Set(asked.map(url => url.search))
   assert.equal(bounds.size, asked.length)

@@ -172,6 +172,13 @@ test('the keyboard alone reaches the content, every view and the panel of a phon
   // the reader is told the new view, as after loading a page
   await until('the heading has the focus', () => page.evaluate("document.activeElement.tagName === 'H1'"))
   await until('the title is its own', async () => /^Readings · PUMPHOUSE-7/.test(await page.title()))
+  // the number of alarms is in the title of every view
+  const status = (state: string) =>
+    world.gateway.run('transmit', '--sensor-id', 'door', '--sensor-status', state, '--json')
+  assert.equal(status('ALARM').code, 0)
+  await until('the title has the alarm', async () => /^\(1\) Readings · PUMPHOUSE-7/.test(await page.title()))
+  assert.equal(status('OK').code, 0)
+  await until('the alarm is over', async () => /^Readings · PUMPHOUSE-7/.test(await page.title()))
   await tab.context.close()
 
   const phone = await world.tab({ size: PHONE })

@@ -2,7 +2,7 @@
 // log; without one a Node sends them. Exit 0 when the packet left or is kept for delivery, else 1 (specification, "CLI commands"; X28).
 
 import type { TransmitOutcome } from '../../gateway/transmit'
-import { OsError } from '../../lib/errors'
+import { asOsError, OsError } from '../../lib/errors'
 import type { Reading } from '../../pipeline/fact'
 import type { RefusedAttributeRow as RefusedRow } from '../../pipeline/standardize'
 import { type DeviceRole, sendRefusal } from '../../protocol/handshake/roles'
@@ -86,16 +86,13 @@ export function refuseFile(options: OptionValues): void {
   if (options['sensors-file'] !== undefined) throw new OsError('USAGE', 'a gateway reads no files for a command')
 }
 
-/** Refused rows are printed in one form, whether some of them or all. */
-function withRows(thrown: unknown): unknown {
-  if (!(thrown instanceof OsError) || !Array.isArray(thrown.details.rejected)) return thrown
-  const { code, message, hint, cause, details } = thrown
-  const rejected = (details.rejected as RefusedRow[]).map(({ index, code: why, reason }) => ({
-    row: index,
-    code: why,
-    error: reason,
-  }))
-  return new OsError(code, message, { hint, cause, details: { ...details, rejected } })
+/** A refusal has `sent` and `reason` as a dispatch has, and refused rows in one form, whether some of them or all. */
+function asRefusal(thrown: unknown): OsError {
+  const { code, message, hint, cause, details } = asOsError(thrown)
+  const rows = Array.isArray(details.rejected) ? (details.rejected as RefusedRow[]) : []
+  const rejected = rows.map(({ index, code: why, reason }) => ({ row: index, code: why, error: reason }))
+  const more = { ...details, sent: false, reason: message, ...(rows.length > 0 && { rejected }) }
+  return new OsError(code, message, { hint, cause, details: more })
 }
 
 export const transmit: Verb = {
@@ -123,7 +120,7 @@ export const transmit: Verb = {
     const sending = context.gateway
       ? context.gateway.transmit({ sensors, ...deviceOf(options), ...(typeof medium === 'string' && { medium }) })
       : sendLocally(context, sensors, options)
-    const outcome = await sending.catch(thrown => Promise.reject(withRows(thrown)))
+    const outcome = await sending.catch(thrown => Promise.reject(asRefusal(thrown)))
     const { packet, assigned_id, strategy, sent, delivery, reason, dispatch_path, rejected } = outcome
     const value = {
       assigned_id,

@@ -4,6 +4,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Config, ConfigStore } from '../../config'
 import { OsError, orElse } from '../../lib/errors'
+import { MOST_BYTES } from '../../lib/files'
 
 const IN_TLS = /^(ca|cert|key|client_ca)$/
 
@@ -20,7 +21,7 @@ const FILES: Readonly<Record<string, boolean>> = {
 /** the same of folders */
 const FOLDERS: Readonly<Record<string, boolean>> = { 'plugins.dir': true, 'storage.sql.driver.path': true }
 
-/** Throws CONFIG_INVALID for the first file or folder of `next`, other than in `now`, that is there and something else. */
+/** Throws CONFIG_INVALID for the first file or folder of `next`, other than in `now`, that is there and something else, or too large to be read. */
 export function refuseSpecialFiles(now: unknown, next: Config): void {
   const base = ConfigStore.of(now as object)?.dataDir ?? ''
   const walk = (value: unknown, old: unknown, path: readonly string[]): void => {
@@ -35,8 +36,13 @@ export function refuseSpecialFiles(now: unknown, next: Config): void {
       const ofData = FOLDERS[key] ?? FILES[name] ?? (path.at(-2) === 'tls' && IN_TLS.test(name) ? false : undefined)
       if (ofData === undefined) return
       const stats = orElse(undefined, () => statSync(ofData ? resolve(base, value) : value))
-      if (!stats || (folder ? stats.isDirectory() : stats.isFile())) return
-      const what = folder ? 'ENOTDIR: ' + value + ' is no folder' : 'E_NOT_REGULAR: ' + value + ' is no regular file'
+      const large = stats && !folder && stats.size > MOST_BYTES
+      if (!stats || (!large && (folder ? stats.isDirectory() : stats.isFile()))) return
+      const what = folder
+        ? `ENOTDIR: ${value} is no folder`
+        : large
+          ? `E_TOO_LARGE: ${value} is larger than ${MOST_BYTES} bytes`
+          : `E_NOT_REGULAR: ${value} is no regular file`
       throw new OsError('CONFIG_INVALID', `${key}: ${what}`, { details: { key } })
     }
   }

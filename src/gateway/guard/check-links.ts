@@ -14,6 +14,7 @@ import { COMMON, checkOptions, knownOptions, type UnknownOption } from '../../li
 import { withHardware } from '../../links/physical'
 import { portOf, type Registry } from '../../links/registry'
 import { refuseSpecialFiles } from './check-files'
+import { refuseStrayPlugins } from './check-plugins'
 import { clashesOf, refuseUnknownUnits, type SourceEntry, sourceOf, unitWarnings } from './check-sensors'
 
 /** An entry of gateway.sources (type), uplinks or receivers (medium). */
@@ -152,7 +153,7 @@ export function refuseOpenPage({ web_user }: Config, host: string | undefined): 
 }
 
 /**
- * Throws CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made, or whose
+ * Throws UNKNOWN_KEY for settings of a plugin that is not there, and CONFIG_INVALID naming the first link of `next`, new or changed since `now`, that could not be made, or whose
  * readings would be lost or mixed with those of another.
  */
 export async function checkLinks(
@@ -162,6 +163,7 @@ export async function checkLinks(
   context: DriverContext = LOOKING,
 ): Promise<void> {
   refuseSpecialFiles(now, next)
+  refuseStrayPlugins(now, next)
   for (const kind of KINDS) {
     const before = new Map((now.gateway[kind] ?? []).map((entry: Entry) => [entry.name, entry]))
     for (const [k, entry] of ((next.gateway[kind] ?? []) as readonly Entry[]).entries()) {

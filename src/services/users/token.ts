@@ -19,7 +19,7 @@ const unkept = new Map<string, string>()
 /** The stored hash, or null when there is none yet. Throws STORAGE. */
 export function storedToken(dataDir: string, files = realFiles): string | null {
   try {
-    const { hash } = JSON.parse(files.read(tokenPath(dataDir)).toString('utf8')) as { hash?: unknown }
+    const { hash } = Object(JSON.parse(files.read(tokenPath(dataDir)).toString('utf8'))) as { hash?: unknown }
     if (typeof hash !== 'string') throw new TypeError('it holds no hash')
     return hash
   } catch (error) {

@@ -110,6 +110,11 @@ test('help and version go to stdout with exit 0', async () => {
     assert.equal(await cli(line), 0)
     assert.match(out.text, /os-node log export: [\s\S]*--from SEQ[\s\S]*Examples:/)
   }
+  // which port it is
+  assert.equal(await cli('run --help'), 0)
+  assert.match(out.text, /--port \S+ +port of the web page[\s\S]*--web-port \S+ +same as --port/)
+  assert.equal(await cli('serve --help'), 0)
+  assert.match(out.text, /--port \S+ +UDP port packets are received on[\s\S]*--web-port \S+ +port of the web page/)
   assert.equal(err.text, '')
 })
 

@@ -70,12 +70,26 @@ test('rows that were refused are told in one form, also when all of them were', 
   }
   const told = {
     code: 'ALL_READINGS_REFUSED',
-    details: { rejected: [{ row: 0, code: 'UNKNOWN_UNIT', error: 'no unit zz' }] },
+    details: {
+      sent: false,
+      reason: 'none is left',
+      rejected: [{ row: 0, code: 'UNKNOWN_UNIT', error: 'no unit zz' }],
+    },
   }
   await assert.rejects(run(fake(config(), { node: { transmit: refuse } }).context, 'transmit', '--unit', 'zz'), told)
   const { context } = fake(config(), { inGateway: true })
   const gateway = { ...context.gateway!, transmit: async () => refuse() }
   await assert.rejects(run({ ...context, gateway }, 'transmit', '--unit', 'zz'), told)
+})
+
+test('a medium without a driver says that nothing was sent, and why', async () => {
+  const { context } = fake(config(), { inGateway: true })
+  const refused = async () => Promise.reject(new OsError('NO_DRIVER', 'No available driver: FAX'))
+  const gateway = { ...context.gateway!, transmit: refused }
+  await assert.rejects(run({ ...context, gateway }, 'transmit', '--medium', 'FAX'), {
+    code: 'NO_DRIVER',
+    details: { sent: false, reason: 'No available driver: FAX' },
+  })
 })
 
 test('transmit in a gateway goes through its intake', async () => {

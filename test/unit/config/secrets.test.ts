@@ -95,6 +95,23 @@ test('secrets in texts: user info, parameters and webhook paths of URLs, headers
     assert.equal(maskText(text), text)
 })
 
+test('a key beside the name of a network is a secret, and so is a password by its name in another language', () => {
+  const tree = {
+    wlan: { ssid: 'home', key: 'hush' },
+    modem: { APN: 'internet', pin: 12 },
+    door: { contraseña: 'hush' },
+    open: { key: 'cert.pem', pin: 17, seed: 7, keys: ['a'] },
+    nested: { ssid: 'me', key: { file: 'cert.pem' } },
+  }
+  assert.deepEqual(masked(tree), {
+    wlan: { ssid: 'home', key: MASK },
+    modem: { APN: 'internet', pin: MASK },
+    door: { contraseña: MASK },
+    open: tree.open,
+    nested: tree.nested,
+  })
+})
+
 test('25 planted secrets are in no face of the configuration', () => {
   const store = load(planted())
   const faces = {

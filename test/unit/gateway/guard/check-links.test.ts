@@ -1,7 +1,7 @@
 // What is refused when a configuration is written, before anything of it is opened: units, sensor ids, limits of the drivers.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -14,6 +14,7 @@ import { unitWarnings } from '../../../../src/gateway/guard/check-sensors'
 import { SensorIds } from '../../../../src/gateway/intake/sensor-ids'
 import { fragments, mediaTable, sourceTable } from '../../../../src/index'
 import { OsError } from '../../../../src/lib/errors'
+import { MOST_BYTES } from '../../../../src/lib/files'
 import { silentLogger } from '../../../../src/lib/logger'
 import { Registry } from '../../../../src/links/registry'
 import { webConfig } from '../../../../src/web/from-gateway'
@@ -280,6 +281,8 @@ test('a file that is there and no regular one is refused when it is named, where
   execFileSync('mkfifo', [fifo])
   symlinkSync(fifo, join(dir, 'link'))
   writeFileSync(join(dir, 'file'), 'x')
+  writeFileSync(join(dir, 'large'), '')
+  truncateSync(join(dir, 'large'), MOST_BYTES + 1)
   const path = join(dir, 'files.json')
   writeFileSync(
     path,
@@ -312,6 +315,9 @@ test('a file that is there and no regular one is refused when it is named, where
         code: 'CONFIG_INVALID',
         message: `${key}: E_NOT_REGULAR: ${file} is no regular file`,
       })
+    await assert.rejects(set(...edit(join(dir, 'large'))), {
+      message: `${key}: E_TOO_LARGE: ${join(dir, 'large')} is larger than ${MOST_BYTES} bytes`,
+    })
     await set(...edit(join(dir, 'none')))
     await set(...edit(join(dir, 'file')))
   }
