@@ -2,6 +2,7 @@
 // comes back, and that honest devices are served on.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { OsError } from '../../../../src/lib/errors'
 import { createLogger } from '../../../../src/lib/logger'
 import { networkOf } from '../../../../src/protocol/address'
 import { parseIdAssign, parseIdPool, parseNackReason } from '../../../../src/protocol/control'
@@ -9,6 +10,7 @@ import { HandshakeManager } from '../../../../src/protocol/handshake/manager'
 import { IdAllocator, type IdAllocatorOptions } from '../../../../src/protocol/ids/allocator'
 import { FileIdStore, type IdStore } from '../../../../src/protocol/ids/id-store'
 import { IdQuotas } from '../../../../src/protocol/ids/quota'
+import type { SharedIdSource } from '../../../../src/protocol/ids/service'
 import { COMMAND } from '../../../../src/wire/commands'
 import { ManualClock, memoryIdStore } from '../../../lib/manual'
 import { MemFiles } from '../../log/memfiles'
@@ -56,6 +58,31 @@ test('pool requests of one address take 64 ids once, and all addresses together 
   assert.equal(quotas.report().unproved_ids, 8192)
   assert.ok(quotas.report().over_quota > 2000)
   assert.equal(typeof id({ device_id: 'honest' }, '10.9.9.9:5'), 'number', 'a device without an id is served')
+})
+
+test('a caller of this program is no stranger: it gets what it asks for, as often as it does', () => {
+  const { quotas } = server()
+  for (let round = 1; round <= 2; round++) assert.equal(quotas.allocatePool(200, {}).length, 200)
+  assert.deepEqual(quotas.report().unproved_ids, 0)
+})
+
+test('ids of a database come later; a request learns by name why there are none, a pool does not', async () => {
+  const [first, full] = [new OsError('ID_POOL_EXHAUSTED', 'none is left'), new Error('the line is cut')]
+  const refusals: Error[] = [first, full, first]
+  const allocator = {
+    request: async () => Promise.reject(refusals.shift()),
+    acknowledged: () => undefined,
+    touch: () => undefined,
+  } as unknown as SharedIdSource
+  const manager = new HandshakeManager({}, { clock: new ManualClock(), allocator })
+  const reason = async (...bytes: number[]): Promise<unknown> => {
+    const { later, response } = manager.classifyAndDispatch(Buffer.from([...bytes, 0x7b, 0x7d]), '10.0.0.1:5')
+    assert.equal(response, null)
+    return parseNackReason((await later) as Uint8Array)
+  }
+  assert.equal(await reason(COMMAND.ID_REQUEST, 0, 1), 'ID_POOL_EXHAUSTED')
+  assert.equal(await reason(COMMAND.ID_REQUEST, 0, 2), 'ID_ALLOC_FAILED')
+  assert.equal(await reason(COMMAND.ID_POOL_REQ, 0, 3, 0, 4), 'POOL_ALLOC_FAILED')
 })
 
 test('one pool a minute, and its ids come back after ten minutes, to be handed out last', () => {

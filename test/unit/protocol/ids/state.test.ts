@@ -141,6 +141,7 @@ test('what is in no list is found when the range is used up, a bounded part of t
   state.damaged = true
   for (let k = 0; k < 3; k++)
     assert.equal(range.next(state, 0), null, 'after damage an id in no list may have an owner')
+  assert.equal(range.left(state, 0), 0, 'nor does it count as free')
 })
 
 test('a lease that is prolonged after it was seen to have ended ends at its new end', () => {
