@@ -151,7 +151,7 @@ function keepModules(tree, release) {
   tool('kmod', 'depmod', ['-b', tree, release])
 }
 
-/** Accounts of the packages, or of `more`. What holds passwords nobody but root could read again. */
+/** Accounts of the packages, or of `more`. Files of passwords get no rights, by which an ordinary user cannot read them again. */
 function addUsers(tree, ...more) {
   tool('systemd', 'systemd-sysusers', [`--root=${tree}`, ...more])
   for (const name of ['shadow', 'gshadow']) chmodSync(join(tree, 'etc', name), 0o600)
