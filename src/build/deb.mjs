@@ -108,7 +108,6 @@ export function makePackages(
     mkdirSync(join(root, '.build'), { recursive: true })
     const tree = mkdtempSync(join(root, '.build/deb-'))
     layOut(root, tree, { arch, carriesNode, say })
-    setModes(tree)
     const size = sizeOf(tree)
     for (const name of readdirSync(join(root, 'src/build/debian'))) {
       put(join(tree, 'DEBIAN', name), join(root, 'src/build/debian', name))
@@ -116,6 +115,7 @@ export function makePackages(
     }
     writeFileSync(join(tree, 'DEBIAN/control'), control({ version, debian, carriesNode, size }))
     writeFileSync(join(tree, 'DEBIAN/conffiles'), `${CONFFILES.join('\n')}\n`)
+    setModes(tree)
     const to = join(out, `os-node_${version}_${debian}.deb`)
     tool(
       'dpkg',

@@ -19,9 +19,14 @@ const BUILDS = {
 }
 const STRIP = { x64: 'x86_64-linux-gnu-strip', arm64: 'aarch64-linux-gnu-strip' }
 
+/** Folders of programs, also those that Debian leaves out of the PATH of ordinary users. */
+export const searched = (env = process.env) => `${env.PATH}:/usr/local/sbin:/usr/sbin:/sbin`
+
 /** Runs a program of this machine. Throws E_TOOL with the package that brings it, or with what it said. */
 export function tool(debian, program, args, options = {}) {
-  const ran = spawnSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8', ...options })
+  const env = options.env ?? process.env
+  const how = { ...options, env: { ...env, PATH: searched(env) } }
+  const ran = spawnSync(program, args, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8', ...how })
   if (ran.error?.code === 'ENOENT') throw new Error(`E_TOOL: ${program} is missing: apt-get install ${debian}`)
   if (ran.status !== 0)
     throw new Error(`E_TOOL: ${program} ${args.join(' ')}: ${(ran.stderr || ran.stdout || '').trim()}`)

@@ -1,6 +1,6 @@
 // A card of the image for the emulated board, and the board itself: qemu with U-Boot, which reads the card as on a real board.
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
-import { copyFileSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer, get, type Server } from 'node:http'
 import { request } from 'node:https'
 import { createRequire } from 'node:module'
@@ -36,10 +36,22 @@ export interface Answer {
   fingerprint: string
 }
 
+/** What the emulator is, up to the card and the network `n`. */
+export interface Machine {
+  readonly args: readonly string[]
+  /** how the card is put in */
+  readonly drive: string
+  readonly devices: readonly string[]
+}
+
 /** One running board. */
 export interface Power {
   /** what its serial console said so far */
   said(): string
+  /** Whether the emulator has ended: a board that starts again does so where `machine` has -no-reboot. */
+  ended(): boolean
+  /** A command for the emulator itself. */
+  tell(command: string): Promise<void>
   /** Pulls the cable of the network, or plugs it in. */
   cable(plugged: boolean): Promise<void>
   /** What became of the writes that the card had not on its medium; nothing is lost where loseUnflushed was not called. */
@@ -58,6 +70,8 @@ export class Board {
   separated = false
   /** The board has a GPIO chip, which the emulator gives only without ACPI. */
   pins = false
+  /** the machine of the next start */
+  machine: () => Machine = () => this.#virt()
   readonly #running = new Set<Power>()
   readonly #key = join(this.place, 'key')
   readonly #ssh = join(this.place, 'id')
@@ -71,18 +85,24 @@ export class Board {
   #plainPort = 0
   #sshPort = 0
 
+  constructor(readonly kind = 'qemu-virt') {}
+
   /** Makes the image, and a card as a person has it: larger than the image, with an os-node.conf of theirs. `trial`: see makeImage. */
   async make(conf: string, trial: string): Promise<void> {
     const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
     execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', this.#key], { stdio: 'pipe' })
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', this.#ssh])
-    const what = { board: 'qemu-virt', version: '1.2.3', builtAt: BUILT_AT, quick: true, out: this.place }
+    const what = { board: this.kind, version: '1.2.3', builtAt: BUILT_AT, quick: true, out: this.place }
     this.#image = makeImage(root, { ...what, sign: this.#key, trial, say: () => {} })
     this.#port = await freePort()
     this.#plainPort = await freePort()
     this.#sshPort = await freePort()
     this.packets = await freeUdpPort()
     this.insertNewCard(conf)
+  }
+
+  get imageBytes(): number {
+    return statSync(this.#image).size
   }
 
   insertNewCard(conf: string): void {
@@ -133,43 +153,46 @@ export class Board {
     execFileSync('mcopy', ['-o', ...partition, path, '::cmdline.txt'])
   }
 
+  #virt(): Machine {
+    const kind = `virt,${this.pins ? 'acpi=off,' : ''}dtb-randomness=${this.separated ? 'on' : 'off'}`
+    return {
+      args: ['-M', kind, '-cpu', 'cortex-a72', '-smp', '2', '-m', '512', '-nographic', '-bios', UBOOT],
+      drive: 'if=none,id=card',
+      devices: ['virtio-blk-pci,drive=card', 'virtio-net-pci,netdev=n,romfile=', 'i6300esb'],
+    }
+  }
+
   power(): Power {
     const monitor = join(this.place, 'monitor.sock')
-    const kind = ['-M', `virt,${this.pins ? 'acpi=off,' : ''}dtb-randomness=${this.separated ? 'on' : 'off'}`]
-    const machine = [...kind, '-cpu', 'cortex-a72', '-smp', '2', '-m', '512', '-nographic', '-bios', UBOOT].concat(
-      '-monitor',
-      `unix:${monitor},server=on,wait=off`,
-    )
+    const { args, drive, devices } = this.machine()
+    const machine = [...args, '-monitor', `unix:${monitor},server=on,wait=off`]
     const volatile = this.#disk
     const file = volatile
       ? `file.driver=nbd,file.server.type=unix,file.server.path=${join(this.place, 'disk.sock')},cache=writeback`
       : `file=${this.card},discard=unmap`
-    const disk = ['-drive', `${file},format=raw,if=none,id=card`]
+    const disk = ['-drive', `${file},format=raw,${drive}`]
     const ports = [
       `tcp:127.0.0.1:${this.#port}-:443`,
       `tcp:127.0.0.1:${this.#plainPort}-:80`,
       `tcp:127.0.0.1:${this.#sshPort}-:22`,
       `udp:127.0.0.1:${this.packets}-:8080`,
     ].map(port => `hostfwd=${port}`)
-    const card = ['-netdev', `user,id=n,${ports.join()}`, '-device', 'virtio-net-pci,netdev=n,romfile=']
-    const network = [...card, ...this.extra]
-    const child = spawn(
-      'qemu-system-aarch64',
-      [...machine, ...disk, '-device', 'virtio-blk-pci,drive=card', ...network, '-device', 'i6300esb'],
-      { stdio: ['ignore', 'pipe', 'pipe'] },
-    )
+    const network = ['-netdev', `user,id=n,${ports.join()}`, ...devices.flatMap(device => ['-device', device])]
+    const child = spawn('qemu-system-aarch64', [...machine, ...disk, ...network, ...this.extra], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     let text = ''
     let ended = false
     for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => (text += chunk))
     child.once('close', () => (ended = true))
     const power: Power = {
       said: () => text.replaceAll('\r', ''),
-      cable: async plugged => {
-        const said = await until('the monitor of the emulator', () =>
-          tell(monitor, `set_link n ${plugged ? 'on' : 'off'}`),
-        )
+      ended: () => ended,
+      tell: async command => {
+        const said = await until('the monitor of the emulator', () => tell(monitor, command))
         if (/error/i.test(said)) throw new Error(said)
       },
+      cable: plugged => power.tell(`set_link n ${plugged ? 'on' : 'off'}`),
       cut: async () => {
         if (!this.#running.delete(power)) return { kept: 0, dropped: 0, torn: 0 }
         this.#served?.disconnect()
@@ -266,7 +289,7 @@ export class Board {
   }
 
   /** Writes an update of the same system with another version; `edit`: [what, instead] of the kernel's command line, of one length; `kind`: the board it is for. */
-  update(version: string, edit: [string, string] = ['', ''], kind = 'qemu-virt'): string {
+  update(version: string, edit: [string, string] = ['', ''], kind = this.kind): string {
     const { writeUpdate } = createRequire(join(root, 'package.json'))('./dist/os-node-update.js') as UpdateWriter
     const image = readFileSync(this.#image)
     const part = (from: number, mib: number, name: string): Buffer => {
@@ -288,7 +311,7 @@ export class Board {
     writeFileSync(join(this.place, 'boot'), boot)
     const digit = boot.indexOf('os_node.partition=5') + 'os_node.partition='.length
     const about = { board: kind, version, built_at: BUILT_AT / 1000, partition_at: digit }
-    const to = `os-node-qemu-virt-${version}.update`
+    const to = `os-node-${this.kind}-${version}.update`
     const files = { boot: join(this.place, 'boot'), root: join(this.place, 'root') }
     writeUpdate(join(this.place, to), about, files, readFileSync(this.#key, 'utf8'))
     return to
@@ -321,6 +344,28 @@ export class Board {
     removeDir(this.place)
   }
 }
+
+/** What the system uses of its memory, in MB (2^20 bytes). */
+export interface Use {
+  system: number
+  gateway: number
+  /** pages since the start */
+  swapped: number
+}
+
+export async function use(board: Board): Promise<Use> {
+  const asked = 'cat /proc/meminfo /proc/vmstat /proc/$(systemctl show --property=MainPID --value os-node)/status'
+  const { text } = await board.shell(asked)
+  const number = (name: string): number => Number(new RegExp(`^${name}:?\\s+(\\d+)`, 'm').exec(text)?.[1])
+  return {
+    system: (number('MemTotal') - number('MemAvailable')) / 1024,
+    gateway: number('VmRSS') / 1024,
+    swapped: number('pswpin') + number('pswpout'),
+  }
+}
+
+export const shown = ({ system, gateway }: Use): string =>
+  `system ${Math.round(system)} MB, os-node ${Math.round(gateway)} MB`
 
 /** What the emulator's monitor says to `command`; null where it does not answer yet. */
 function tell(path: string, command: string): Promise<string | null> {

@@ -12,7 +12,7 @@ import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
 import { sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
-import { Board, MIB, PLACES, type Power, until } from './board'
+import { Board, MIB, PLACES, type Power, shown, until, use } from './board'
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
@@ -38,10 +38,29 @@ before(async () => {
 })
 after(() => board.remove())
 
+/** What the system of the image is: nothing is written but to the data partition, and nothing comes in but what is configured. */
+async function noteSystem(): Promise<void> {
+  const asked = 'cat /proc/mounts /proc/swaps; nft list ruleset; busybox ps w; find /var/log/journal'
+  const { text } = await board.shell(asked)
+  assert.match(text, /^\/dev\/mapper\/root \/ squashfs ro\b/m)
+  for (const folder of ['/tmp', '/var']) assert.match(text, new RegExp(`^tmpfs ${folder} tmpfs rw\\b`, 'm'))
+  assert.match(text, /^\/dev\/zram0\s/m)
+  assert.match(text, /hook input priority filter; policy drop;/)
+  assert.match(text, /tcp dport \{ 22, 80, 443 \} accept/)
+  assert.match(text, /udp dport \{ 68, 546, 5353 \} accept/)
+  // -s: no passwords
+  assert.match(text, /dropbear -F -E -s /)
+  assert.match(text, /chronyd/)
+  assert.doesNotMatch(text, /getty|\blogin\b/)
+  assert.match(text, /\/var\/log\/journal: No such file/)
+}
+
 test('a first boot shows address, token and fingerprint, names a bad line of os-node.conf, and serves the page', async t => {
+  const from = performance.now()
   const power = board.power()
   t.after(power.cut)
   token = await tokenOn(power)
+  const seconds = Math.round((performance.now() - from) / 1000)
   const text = power.said()
   assert.match(text, new RegExp(`open https://10\\.0\\.2\\.15/#/\\?token=${token}`))
   assert.match(text, /The page is also at https:\/\/greenhouse-1\.local\//)
@@ -66,6 +85,8 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
     const { text: packets } = await board.ask('/api/data/packets?limit=1', { token })
     return /"packet_uuid":\s*"([^"]+)"/.exec(packets)?.[1]
   })
+  await noteSystem()
+  t.diagnostic(`boot to the token: ${seconds} s; image ${board.imageBytes / MIB} MB; ${shown(await use(board))}`)
   // what was written is committed within a second of the board
   await sleep(10_000)
   await power.cut()

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sleep } from '../lib/gateway'
-import { Board, until } from './board'
+import { Board, shown, type Use, until, use } from './board'
 import { Load } from './load'
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
@@ -24,26 +24,6 @@ board.separated = true
 before(() => (whole ? board.make('hostname=greenhouse-1\n', '20min') : undefined))
 after(() => board.remove())
 
-interface Use {
-  system: number
-  gateway: number
-  /** pages since the start */
-  swapped: number
-}
-
-async function use(): Promise<Use> {
-  const asked = 'cat /proc/meminfo /proc/vmstat /proc/$(systemctl show --property=MainPID --value os-node)/status'
-  const { text } = await board.shell(asked)
-  const number = (name: string): number => Number(new RegExp(`^${name}:?\\s+(\\d+)`, 'm').exec(text)?.[1])
-  return {
-    system: (number('MemTotal') - number('MemAvailable')) / 1024,
-    gateway: number('VmRSS') / 1024,
-    swapped: number('pswpin') + number('pswpout'),
-  }
-}
-
-const shown = ({ system, gateway }: Use): string => `system ${Math.round(system)} MB, os-node ${Math.round(gateway)} MB`
-
 test('512 MB: small while idle; 200 packets a second for ten minutes are all received, without a storm of swapping', async t => {
   if (!whole) return
   const power = board.power()
@@ -54,7 +34,7 @@ test('512 MB: small while idle; 200 packets a second for ten minutes are all rec
   const token = await until('the token', () => /Your token:\s+([\w-]{43})\n/.exec(power.said())?.[1])
   // what a start needed is given back
   await sleep(60_000)
-  const idle = await use()
+  const idle = await use(board)
   t.diagnostic(`idle: ${shown(idle)}`)
   assert.ok(idle.system < IDLE.system && idle.gateway < IDLE.gateway, shown(idle))
 
@@ -63,14 +43,14 @@ test('512 MB: small while idle; 200 packets a second for ten minutes are all rec
   assert.equal(answer.status, 200, answer.text)
   const load = new Load(board, token)
   await sleep(5000)
-  const swapped = (await use()).swapped
+  const swapped = (await use(board)).swapped
   load.send(PER_SECOND / 10)
   await until('the first packets', () => load.acknowledged.size > 0)
   const began = performance.now()
   const most: Use = { system: 0, gateway: 0, swapped: 0 }
   while (performance.now() - began < SECONDS * 1000) {
     await sleep(20_000)
-    const now = await use()
+    const now = await use(board)
     for (const key of ['system', 'gateway', 'swapped'] as const) most[key] = Math.max(most[key], now[key])
   }
   const sent = load.sent

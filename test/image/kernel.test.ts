@@ -109,3 +109,15 @@ test('modules are loaded behind those that they need; one with ? may be missing,
   assert.deepEqual(modulesInOrder(dir, ['b', 'inside', 'gone?', 'gone-too??', 'a?']), order)
   assert.throws(() => modulesInOrder(dir, ['b', 'gone']), /E_IMAGE: the kernel has no module gone/)
 })
+
+test('the kernel of each Raspberry Pi leaves outputs as they are while the service restarts', async () => {
+  const { IMAGE_BOARDS } = (await import(join(root, 'src/build/image/boards.mjs'))) as {
+    IMAGE_BOARDS: Record<string, { chip?: string; options?: string }>
+  }
+  const drivers: Record<string, string> = { bcm2837: 'bcm2835', bcm2711: 'bcm2835', bcm2712: 'rp1' }
+  const boards = Object.entries(IMAGE_BOARDS).filter(([name]) => name !== 'qemu-virt')
+  assert.deepEqual(
+    boards.map(([name, { options }]) => [name, options]),
+    boards.map(([name, { chip }]) => [name, `pinctrl_${drivers[chip!]}.persist_gpio_outputs=1`]),
+  )
+})

@@ -157,7 +157,9 @@ test('arm64 carries Node and runs; armhf has that of Debian 13', { skip }, () =>
   }
 })
 
-test('the same sources give the same bytes', { skip }, async () => {
+test('the same sources give the same bytes, under any umask', { skip }, async t => {
+  const umask = process.umask(0o077)
+  t.after(() => process.umask(umask))
   const [again] = await make('0.1.0', ['armhf'], join(place, 'again'))
   assert.ok(readFileSync(again!).equals(readFileSync(packages[2]!)))
 })

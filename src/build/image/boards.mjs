@@ -93,6 +93,7 @@ const BCM2712 = {
   console: ['tty1', 'ttyAMA10,115200'],
   tag: 'pi5-64bit',
   chooser: 'firmware',
+  options: 'pinctrl_rp1.persist_gpio_outputs=1',
   startConfig: '',
   config: BCM2711.config,
   boot: Object.fromEntries([

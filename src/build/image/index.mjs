@@ -17,6 +17,7 @@ import { makeInitramfs } from './initramfs.mjs'
 import { layOutKernel, ownOverlays, packedKernel } from './kernel.mjs'
 import { makeOverlays, overlayLines } from './overlays.mjs'
 import { makeSystem } from './system.mjs'
+import { checkTools } from './tools.mjs'
 import { installTryboot } from './tryboot.mjs'
 
 /** The kernel's command line of the slot whose root is `partition`. */
@@ -125,12 +126,15 @@ export function makeImage(
     throw new Error(`E_USAGE: no image for board ${board}; there are ${Object.keys(IMAGE_BOARDS).join(', ')}`)
   if (overlays && !recipe.chip) throw new Error(`E_USAGE: board ${board} has no overlays`)
   if (kernel && !recipe.chip) throw new Error(`E_USAGE: --kernel is for Raspberry Pi, not for board ${board}`)
+  checkTools(recipe)
   const seconds = Math.floor(builtAt / 1000)
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(seconds), TZ: 'UTC' }
   const keys = [...(sign ? [sign] : []), ...trust].map(path => createPublicKey(readFileSync(path)))
   mkdirSync(join(root, '.build'), { recursive: true })
   const work = mkdtempSync(join(root, '.build/image-'))
   const step = name => say(`${name} …`)
+  // the modes of what is written go into the image, whatever the caller's are
+  const umask = process.umask(0o022)
   try {
     if (kernel) layOutKernel(kernel, join(work, 'kernel'))
     else if (recipe.lacks) say(`${board} will have ${recipe.lacks}`)
@@ -221,6 +225,7 @@ export function makeImage(
     say(`${image}.xz ${mib(`${image}.xz`)} MB, unpacked ${mib(image)} MB (${sizes})`)
     return image
   } finally {
+    process.umask(umask)
     rmSync(work, { recursive: true, force: true })
   }
 }

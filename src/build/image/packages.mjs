@@ -1,12 +1,13 @@
 // Packages of Debian laid out without running them, fetched once into .cache.
 // What fails: a package that cannot be fetched, a tool that is missing (E_TOOL).
 import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { tool } from '../node-runtime.mjs'
 
 export const SUITE = 'trixie'
-const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
+/** the keys of Debian, which its archive is signed with */
+export const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 const mirrorOf = suite => `deb http://deb.debian.org/debian ${suite} main non-free-firmware`
 
 /**
@@ -31,12 +32,16 @@ export function layOut(root, { label, packages: names, newer = [], archs = ['arm
   try {
     const what = [
       '--variant=extract',
+      // for others than root the other ways need subordinate ids, and leave files that are not theirs
+      ...(process.getuid() === 0 ? [] : ['--mode=chrootless']),
       `--architectures=${archs.join(',')}`,
       `--include=${packages.join(',')}`,
       `--keyring=${KEYRING}`,
     ]
     tool('mmdebstrap', 'mmdebstrap', [...what, suite, fresh, ...mirrors])
-    for (const name of readdirSync(join(fresh, 'dev'))) rmSync(join(fresh, 'dev', name), { recursive: true })
+    // nodes of devices, which only root gets
+    rmSync(join(fresh, 'dev'), { recursive: true, force: true })
+    mkdirSync(join(fresh, 'dev'))
     chmodSync(fresh, 0o755)
     renameSync(fresh, dir)
     return dir

@@ -151,6 +151,12 @@ function keepModules(tree, release) {
   tool('kmod', 'depmod', ['-b', tree, release])
 }
 
+/** Accounts of the packages, or of `more`. Files of passwords get no rights, by which an ordinary user cannot read them again. */
+function addUsers(tree, ...more) {
+  tool('systemd', 'systemd-sysusers', [`--root=${tree}`, ...more])
+  for (const name of ['shadow', 'gshadow']) chmodSync(join(tree, 'etc', name), 0o600)
+}
+
 /** What the scripts of the packages do where they are installed: users, and files that are made of others. */
 function setUp(tree) {
   const etc = join(tree, 'etc')
@@ -159,14 +165,14 @@ function setUp(tree) {
     join(etc, 'passwd'),
     readFileSync(join(etc, 'passwd'), 'utf8').replace(/^root:.*/m, 'root:x:0:0:root:/root:/bin/sh'),
   )
-  tool('systemd', 'systemd-sysusers', [`--root=${tree}`, '--inline', ...USERS])
+  addUsers(tree, '--inline', ...USERS)
   // systemd before 257 does not know `u!`, an account that is locked; no account of the image has a password
   const accounts = join(tree, 'usr/lib/sysusers.d')
   for (const name of readdirSync(accounts)) {
     const text = readFileSync(join(accounts, name), 'utf8')
     writeFileSync(join(accounts, name), text.replace(/^u!/gm, 'u'))
   }
-  tool('systemd', 'systemd-sysusers', [`--root=${tree}`])
+  addUsers(tree)
   writeFileSync(join(etc, 'machine-id'), '')
 }
 
@@ -292,10 +298,12 @@ export function makeSystem(root, tree, { deb, keys, trial, newer, kernel, say })
   mkdirSync(trusted)
   for (const [at, key] of keys.entries())
     writeFileSync(join(trusted, `${at}.pem`), key.export({ type: 'spki', format: 'pem' }))
-  tool('systemd', 'systemd-sysusers', [`--root=${tree}`])
+  addUsers(tree)
   for (const name of ['passwd-', 'group-', 'shadow-', 'gshadow-', '.pwd.lock'])
     rmSync(join(tree, 'etc', name), { force: true })
   for (const name of ['data', 'boot']) mkdirSync(join(tree, name), { recursive: true })
+  // packages that another user than root laid out have other modes there
+  for (const name of ['tmp', 'var/lock', 'var/tmp']) chmodSync(join(tree, name), 0o1777)
   rmSync(join(tree, 'etc/resolv.conf'), { force: true })
   symlinkSync('../run/systemd/resolve/stub-resolv.conf', join(tree, 'etc/resolv.conf'))
   tool('systemd', 'systemctl', [`--root=${tree}`, 'enable', ...UNITS])

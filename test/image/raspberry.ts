@@ -1,0 +1,77 @@
+// The emulator's Raspberry Pi 3, in the place of the boards whose images are tried. It has no firmware, so the test plays it (boot-sim.ts); no
+// SPI, radio or Ethernet, so the network is a USB adapter; and its watchdog restarts the board at once, so the system leaves it alone.
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { orElse } from '../../src/lib/errors'
+import { root } from '../lib/gateway'
+import { type Board, type Machine, PLACES } from './board'
+import { cardReader, type Start, startOf } from './boot-sim'
+
+/** for the kernel: pid 1 does not use the watchdog */
+export const NO_WATCHDOG = 'systemd.watchdog_sec=0'
+/** what the log of the emulator says where the module of board/tryboot asks for a try */
+const ASKS_FOR_TRY = 'unhandled tag 0x00038064'
+const MODEL = 'bcm2837-rpi-3-b.dtb'
+
+const raspi = (...args: string[]): string[] => {
+  const machine = ['-M', 'raspi3b', '-accel', 'tcg,thread=single', '-display', 'none', '-no-reboot']
+  return [...machine, '-serial', 'null', '-serial', 'stdio', ...args]
+}
+
+const reader = (board: Board) => cardReader(board.card, { 1: PLACES.start, 2: PLACES.bootA, 3: PLACES.bootB })
+
+/** The firmware of a Raspberry Pi 3: it starts U-Boot from the start partition. The adapter has to be plugged in when the kernel runs. */
+export function ubootMachine(board: Board): Machine {
+  const read = reader(board)
+  const config = read(1, 'config.txt')!.toString()
+  const kernel = /^kernel=(.*)$/m.exec(config)![1]!
+  const files = [kernel, MODEL].map(name => {
+    const path = join(board.place, name)
+    writeFileSync(path, read(1, name)!)
+    return path
+  })
+  return { args: raspi('-kernel', files[0]!, '-dtb', files[1]!), drive: 'if=sd', devices: [] }
+}
+
+/** The device tree of the emulated board, whose card is where that of a Raspberry Pi 4 is, with an EEPROM that is new enough. */
+async function treeFor(board: Board): Promise<string> {
+  const { baseSystem } = (await import(join(root, 'src/build/image/system.mjs'))) as {
+    baseSystem(root: string, say: (line: string) => void): string
+  }
+  const base = baseSystem(root, () => {})
+  const [release] = readdirSync(join(base, 'usr/lib/modules'))
+  const tree = join(board.place, 'tree.dtb')
+  copyFileSync(join(base, 'usr/lib', `linux-image-${release}`, 'broadcom', MODEL), tree)
+  const put = (...args: string[]): string => execFileSync('fdtput', args, { encoding: 'utf8' })
+  const [card, other] = ['/soc/mmc@7e300000', '/soc/mmc@7e202000'] as const
+  const pins = execFileSync('fdtget', [tree, '/soc/gpio@7e200000/emmc-gpio48', 'phandle'], { encoding: 'utf8' }).trim()
+  put(tree, card, 'pinctrl-0', pins)
+  put('-d', tree, card, 'non-removable', 'mmc-pwrseq')
+  put('-t', 's', tree, other, 'status', 'disabled')
+  put('-p', '-t', 'x', tree, '/chosen/bootloader', 'build-timestamp', '63400000')
+  return tree
+}
+
+/** The firmware of a Raspberry Pi 4: at each start of `board` it chooses the boot partition, whose own kernel the emulator runs. The starts it made. */
+export async function playFirmware(board: Board): Promise<Start[]> {
+  const tree = await treeFor(board)
+  const log = join(board.place, 'emulator.log')
+  const starts: Start[] = []
+  board.machine = () => {
+    const flag = orElse(false, () => readFileSync(log, 'latin1').includes(ASKS_FOR_TRY))
+    const read = reader(board)
+    const start = startOf(read, { flag })
+    if (!start) throw new Error('the firmware finds nothing to start')
+    starts.push(start)
+    const file = (name: string): string => {
+      const path = join(board.place, name)
+      writeFileSync(path, read(start.partition, name)!)
+      return path
+    }
+    const system = ['-kernel', file(start.kernel), '-initrd', file(start.initramfs!), '-dtb', tree]
+    const args = raspi(...system, '-append', `${start.commandLine} ${NO_WATCHDOG}`, '-d', 'unimp', '-D', log)
+    return { args, drive: 'if=sd', devices: ['usb-net,netdev=n'] }
+  }
+  return starts
+}

@@ -1,0 +1,42 @@
+// What making an image needs of the machine: all that is missing is named at once, and programs of /usr/sbin are found by ordinary users, whose PATH
+// has no such folder on Debian.
+// Needs: image
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { root, tempDir } from '../lib/gateway'
+
+interface Modules {
+  checkTools(recipe: object, path?: string): void
+  tool(debian: string, program: string, args: string[], options?: object): string
+}
+const load = async (name: string): Promise<Modules> => (await import(join(root, 'src/build', name))) as Modules
+
+test('every missing program is named, with one command that installs their packages', async () => {
+  const { checkTools } = await load('image/tools.mjs')
+  checkTools({ chip: 'bcm2711' })
+  const some = tempDir()
+  for (const name of ['xz', 'zstd', 'mcopy']) writeFileSync(join(some, name), '')
+  const said = (recipe: object): string => {
+    try {
+      checkTools(recipe, some)
+    } catch (error) {
+      return (error as Error).message
+    }
+    return ''
+  }
+  assert.match(
+    said({}),
+    /^E_TOOL: dpkg-deb, mmdebstrap, .*mksquashfs, .* missing: sudo apt-get install dpkg mmdebstrap /,
+  )
+  assert.doesNotMatch(said({}), /\b(xz|zstd|mcopy|dtc|make)\b/)
+  assert.match(said({ chip: 'bcm2711', chooser: 'firmware' }), / device-tree-compiler make$/)
+})
+
+test('a program of /usr/sbin is found where the PATH does not have that folder', async () => {
+  const { tool } = await load('node-runtime.mjs')
+  const own = join(tempDir(), 'bin')
+  mkdirSync(own)
+  assert.match(tool('fdisk', 'sfdisk', ['--version'], { env: { PATH: own } }), /sfdisk/)
+})
