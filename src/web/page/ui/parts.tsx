@@ -55,6 +55,12 @@ export const Trouble = ({ error, what }: { error: ApiError; what: string }) => (
   </p>
 )
 
+export const Problem = ({ children }: { children: ComponentChildren }) => (
+  <p class="error" role="alert">
+    {children}
+  </p>
+)
+
 /** Draws what a resource brought, or says why there is nothing yet. */
 export function Loaded<T>({
   from,
@@ -76,6 +82,98 @@ export function Loaded<T>({
     </>
   )
 }
+
+/** The items of a list that a resource brought, each as a row; `empty` where there are none. */
+export const Items = <T, I>({
+  from,
+  what,
+  of,
+  empty,
+  children,
+}: {
+  from: Resource<T>
+  what: string
+  of(data: T): readonly I[]
+  empty: string
+  children: (item: I) => ComponentChildren
+}) => (
+  <Loaded from={from} what={what}>
+    {data => (of(data).length === 0 ? <Empty>{empty}</Empty> : <ul class="rows">{of(data).map(children)}</ul>)}
+  </Loaded>
+)
+
+/** A table that scrolls sideways; a column is its title, and its class. */
+export const Table = ({
+  columns,
+  class: more,
+  caption,
+  children,
+}: {
+  columns: readonly (string | readonly [title: string, more: string])[]
+  class?: string
+  caption?: string
+  children: ComponentChildren
+}) => (
+  <div class="scroll">
+    <table class={more}>
+      {caption !== undefined && <caption class="hidden">{caption}</caption>}
+      <thead>
+        <tr>
+          {columns.map(column => {
+            const [title, own] = typeof column === 'string' ? [column] : column
+            return (
+              <th key={title} scope="col" class={own}>
+                {title}
+              </th>
+            )
+          })}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  </div>
+)
+
+/** A field to look for something by words. */
+export const Search = ({
+  id,
+  label,
+  text,
+  onText,
+}: {
+  id: string
+  label: string
+  text: string
+  onText(text: string): void
+}) => (
+  <>
+    <label for={id}>{label}</label>
+    <input
+      id={id}
+      type="search"
+      value={text}
+      autocapitalize="none"
+      onInput={event => onText(event.currentTarget.value)}
+    />
+  </>
+)
+
+export const Check = ({
+  id,
+  label,
+  on,
+  onChange,
+}: {
+  id: string
+  label: string
+  on: boolean
+  onChange(on: boolean): void
+}) => (
+  <div class="check">
+    <input id={id} type="checkbox" checked={on} onChange={event => onChange(event.currentTarget.checked)} />
+    <label for={id}>{label}</label>
+  </div>
+)
 
 /** An on/off switch with its label. */
 export function Switch({
