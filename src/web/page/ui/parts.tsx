@@ -1,5 +1,5 @@
 // Pieces every view is made of. Text of a device or of the gateway only ever becomes a text node.
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, ComponentProps } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { numberText, type Scale, valueText } from '../../../units/display'
 import { sparkline } from '../format'
@@ -36,6 +36,9 @@ export const Pill = ({ state, text }: { state: string; text?: string | undefined
     {text ?? state}
   </span>
 )
+
+/** A button that is no form's. */
+export const Button = (props: ComponentProps<'button'>) => <button type="button" class="plain" {...props} />
 
 export const Chip = ({ children }: { children: ComponentChildren }) => <span class="chip">{children}</span>
 
@@ -270,9 +273,7 @@ export function Confirm({
       <h2>{title}</h2>
       {children}
       <div class="buttons">
-        <button type="button" class="plain" onClick={() => onDone(false)}>
-          Cancel
-        </button>
+        <Button onClick={() => onDone(false)}>Cancel</Button>
         <button type="button" class="danger" onClick={() => onDone(true)}>
           {action}
         </button>

@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks'
 import { fieldsOf, useAction } from '../lib/action'
 import { call, currentToken, failure, open } from '../lib/api'
 import { may } from '../lib/session'
-import { Card, Confirm } from '../ui/parts'
+import { Button, Card, Confirm } from '../ui/parts'
 
 /** Hands the file to the browser under the name that the gateway gave it. */
 async function keep(answer: Response): Promise<void> {
@@ -79,9 +79,9 @@ export function Backup() {
           disabled={!may('admin')}
           onChange={event => setFile(event.currentTarget.files?.[0])}
         />
-        <button type="button" class="plain" disabled={busy || !file} onClick={() => setAsking(true)}>
+        <Button disabled={busy || !file} onClick={() => setAsking(true)}>
           Restore
-        </button>
+        </Button>
       </form>
       <p class="quiet small">Configuration, log and identity. Users, tokens and keys only with a passphrase.</p>
       {asking && (

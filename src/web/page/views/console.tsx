@@ -11,7 +11,7 @@ import { useResource, useSeconds } from '../lib/resource'
 import { sayError } from '../lib/say'
 import { may, session } from '../lib/session'
 import type { Job } from '../lib/types'
-import { Card, Empty, Items, Pill } from '../ui/parts'
+import { Button, Card, Empty, Items, Pill } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 
 const KEPT = 50
@@ -140,18 +140,13 @@ function JobRow({ job, onShow, reload }: { job: Job; onShow(job: Job): void; rel
           {job.exit_code !== null && ` · exit code ${job.exit_code}`}
         </p>
         <div class="buttons">
-          <button type="button" class="plain" aria-label={`Output of ${job.command}`} onClick={() => void show()}>
+          <Button aria-label={`Output of ${job.command}`} onClick={() => void show()}>
             Output
-          </button>
+          </Button>
           {!over && (
-            <button
-              type="button"
-              class="plain"
-              aria-label={`Cancel ${job.command}`}
-              onClick={() => void act('Not cancelled', cancel)}
-            >
+            <Button aria-label={`Cancel ${job.command}`} onClick={() => void act('Not cancelled', cancel)}>
               Cancel
-            </button>
+            </Button>
           )}
         </div>
       </div>

@@ -7,7 +7,7 @@ import { useResource } from '../lib/resource'
 import { may } from '../lib/session'
 import type { Plugin } from '../lib/types'
 import { wordsOf } from '../lib/words'
-import { Card, Confirm, Items, Problem, Switch } from '../ui/parts'
+import { Button, Card, Confirm, Items, Problem, Switch } from '../ui/parts'
 import { Tree } from '../ui/tree'
 
 const REFRESH_MS = 5_000
@@ -87,15 +87,13 @@ function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
     })
   const enable = (on: boolean): void => void act('set_enabled', { enabled: on })
   const button = (action: 'load' | 'start' | 'stop', text: string) => (
-    <button
-      type="button"
-      class="plain"
+    <Button
       disabled={busy || !may('operator')}
       aria-label={`${text} ${name}`}
       onClick={() => (action === 'stop' && name === OWN ? setAsking('stop') : void act(action))}
     >
       {text}
-    </button>
+    </Button>
   )
   return (
     <li>

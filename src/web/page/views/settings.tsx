@@ -11,7 +11,7 @@ import { may } from '../lib/session'
 import type { OptionCategory, OptionField } from '../lib/types'
 import { forget, unsaved } from '../lib/unsaved'
 import { Field } from '../ui/field'
-import { Card, Check, Empty, Loaded, Search } from '../ui/parts'
+import { Button, Card, Check, Empty, Loaded, Search } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 import { Backup } from './backup'
 import { LookSettings } from './look'
@@ -156,9 +156,7 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
           <span>
             {count} unsaved {count === 1 ? 'change' : 'changes'}
           </span>
-          <button type="button" class="plain" onClick={forget}>
-            Discard
-          </button>
+          <Button onClick={forget}>Discard</Button>
           <button
             type="button"
             class="primary"
@@ -195,14 +193,9 @@ function Reload({ reload }: { reload(): void }) {
   return (
     <p class="row wrap quiet small">
       Was Config.json changed on the gateway?
-      <button
-        type="button"
-        class="plain"
-        disabled={busy || !may('admin')}
-        onClick={() => void act('Config.json was not reloaded', again)}
-      >
+      <Button disabled={busy || !may('admin')} onClick={() => void act('Config.json was not reloaded', again)}>
         Reload Config.json
-      </button>
+      </Button>
     </p>
   )
 }

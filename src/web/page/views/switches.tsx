@@ -5,7 +5,7 @@ import { call } from '../lib/api'
 import { useResource } from '../lib/resource'
 import { may } from '../lib/session'
 import type { Medium, Output } from '../lib/types'
-import { Card, Confirm, Items, Pill, Switch } from '../ui/parts'
+import { Button, Card, Confirm, Items, Pill, Switch } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 import { Plugins } from './plugins'
 
@@ -36,15 +36,13 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
           </p>
         </div>
         <div class="buttons">
-          <button
-            type="button"
-            class="plain"
+          <Button
             disabled={!allowed || !enabled}
             aria-label={`Reload ${name}`}
             onClick={() => void change({ reload: true }, `${name} was reloaded`)}
           >
             Reload
-          </button>
+          </Button>
           <Switch
             label={name}
             on={enabled}

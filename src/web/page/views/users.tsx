@@ -6,7 +6,7 @@ import { useResource } from '../lib/resource'
 import { say } from '../lib/say'
 import { may } from '../lib/session'
 import type { Role, User } from '../lib/types'
-import { Card, Confirm, Items, Switch } from '../ui/parts'
+import { Button, Card, Confirm, Items, Switch } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 
 const ROLES: readonly (readonly [Role, string])[] = [
@@ -131,9 +131,7 @@ function Password({ username, onDone }: { username: string; onDone(password: str
       <button type="submit" class="primary">
         Set
       </button>
-      <button type="button" class="plain" onClick={() => onDone(null)}>
-        Cancel
-      </button>
+      <Button onClick={() => onDone(null)}>Cancel</Button>
     </form>
   )
 }
@@ -184,12 +182,12 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
               onChange={on => void change({ enabled: on }, `${username} may ${on ? '' : 'not '}sign in now`)}
             />
           </span>
-          <button type="button" class="plain" disabled={locked} onClick={() => setChanging('password')}>
+          <Button disabled={locked} onClick={() => setChanging('password')}>
             Password<span class="hidden"> of {username}</span>
-          </button>
-          <button type="button" class="plain" disabled={locked} onClick={() => setChanging('remove')}>
+          </Button>
+          <Button disabled={locked} onClick={() => setChanging('remove')}>
             Remove<span class="hidden"> {username}</span>
-          </button>
+          </Button>
         </div>
       </div>
       {changing === 'password' && (
