@@ -1,13 +1,8 @@
 // Parts that the gateway uses on its hot paths, as the library exports them: the same, with a look at the arguments first. Methods
 // that run for each packet (encode, receive, keys) have none, there too.
 import { createNativeCore as createNative } from './cores'
-import {
-  collectAllSections as collect,
-  registerDisplayProvider as register,
-  renderSection as render,
-  unregisterDisplayProvider as unregister,
-} from './display'
-import { checkArgument, checkFunction, checkMethods, checkNames, namesOf } from './lib/checked'
+import * as display from './display'
+import { checkArgument, checkFunctions, checkMethods, checkNames, namesOf } from './lib/checked'
 import { FlashLog } from './log'
 import { createPureCore as create, type PureCoreOptions } from './pipeline/pycore'
 import { Receiver as BareReceiver, type ReceiverOptions } from './pipeline/receiver'
@@ -21,63 +16,40 @@ import * as cipher from './wire/cipher'
 import * as crc from './wire/crc'
 import * as serial from './wire/serial'
 
-const RANGE = ['bytes bytes', 'start number~', 'end number~', 'seed number~']
-export const crc8 = checkFunction('crc8', RANGE, crc.crc8)
-export const crc16 = checkFunction('crc16', RANGE, crc.crc16)
-export const crc32c = checkFunction('crc32c', RANGE, crc.crc32c)
-export const crcBits = checkFunction(
-  'crcBits',
-  ['width number', 'polynomial number', 'init number', 'bytes bytes'],
-  crc.crcBits,
+const RANGE = 'bytes bytes, start number~, end number~, seed number~'
+export const { crc8, crc16, crc32c, crcBits } = checkFunctions({
+  crc8: [crc.crc8, RANGE],
+  crc16: [crc.crc16, RANGE],
+  crc32c: [crc.crc32c, RANGE],
+  crcBits: [crc.crcBits, 'width number, polynomial number, init number, bytes bytes'],
+})
+export const { encodeBase62, decodeBase62 } = checkFunctions({
+  encodeBase62: [base62.encodeBase62, 'value numeric, usePrecision boolean~, precision number~'],
+  decodeBase62: [base62.decodeBase62, 'text text, usePrecision boolean~, precision number~'],
+})
+export const { deriveSessionKey, xorPayload } = checkFunctions({
+  deriveSessionKey: [cipher.deriveSessionKey, 'aid whole?, timestamp whole?'],
+  xorPayload: [cipher.xorPayload, 'payload bytes, key bytes, offset number'],
+})
+export const { frameSerial, unframeSerial } = checkFunctions({
+  frameSerial: [serial.frameSerial, 'packet bytes, framing text'],
+  unframeSerial: [serial.unframeSerial, 'frame bytes, framing text'],
+})
+export const { normalizePluginName, ensurePluginDefaults, syncAllPluginDefaults, ensureAndMountPlugin } =
+  checkFunctions({
+    normalizePluginName: [services.normalizePluginName, 'name text'],
+    ensurePluginDefaults: [services.ensurePluginDefaults, 'config object, pluginName text, own object~'],
+    syncAllPluginDefaults: [services.syncAllPluginDefaults, 'config object'],
+    ensureAndMountPlugin: [services.ensureAndMountPlugin, 'node node, pluginName text, load boolean~, mode text~'],
+  })
+export const { registerDisplayProvider, unregisterDisplayProvider, renderSection, collectAllSections } = checkFunctions(
+  {
+    registerDisplayProvider: [display.registerDisplayProvider, 'provider object'],
+    unregisterDisplayProvider: [display.unregisterDisplayProvider, 'pluginName text, sectionId text'],
+    renderSection: [display.renderSection, 'name text, format text~'],
+    collectAllSections: [display.collectAllSections, 'format text~'],
+  },
 )
-export const encodeBase62 = checkFunction(
-  'encodeBase62',
-  ['value numeric', 'usePrecision boolean~', 'precision number~'],
-  base62.encodeBase62,
-)
-export const decodeBase62 = checkFunction(
-  'decodeBase62',
-  ['text text', 'usePrecision boolean~', 'precision number~'],
-  base62.decodeBase62,
-)
-export const deriveSessionKey = checkFunction(
-  'deriveSessionKey',
-  ['aid whole?', 'timestamp whole?'],
-  cipher.deriveSessionKey,
-)
-export const xorPayload = checkFunction(
-  'xorPayload',
-  ['payload bytes', 'key bytes', 'offset number'],
-  cipher.xorPayload,
-)
-export const frameSerial = checkFunction('frameSerial', ['packet bytes', 'framing text'], serial.frameSerial)
-export const unframeSerial = checkFunction('unframeSerial', ['frame bytes', 'framing text'], serial.unframeSerial)
-
-export const normalizePluginName = checkFunction('normalizePluginName', ['name text'], services.normalizePluginName)
-export const ensurePluginDefaults = checkFunction(
-  'ensurePluginDefaults',
-  ['config object', 'pluginName text', 'own object~'],
-  services.ensurePluginDefaults,
-)
-export const syncAllPluginDefaults = checkFunction(
-  'syncAllPluginDefaults',
-  ['config object'],
-  services.syncAllPluginDefaults,
-)
-export const ensureAndMountPlugin = checkFunction(
-  'ensureAndMountPlugin',
-  ['node node', 'pluginName text', 'load boolean~', 'mode text~'],
-  services.ensureAndMountPlugin,
-)
-
-export const registerDisplayProvider = checkFunction('registerDisplayProvider', ['provider object'], register)
-export const unregisterDisplayProvider = checkFunction(
-  'unregisterDisplayProvider',
-  ['pluginName text', 'sectionId text'],
-  unregister,
-)
-export const renderSection = checkFunction('renderSection', ['name text', 'format text~'], render)
-export const collectAllSections = checkFunction('collectAllSections', ['format text~'], collect)
 
 const CORE = namesOf<PureCoreOptions>()(
   'precision unitDialect units clock engine localId registryDir files keys policy maxTid maxBytes resolver fusion',
@@ -144,32 +116,32 @@ export class UplinkEncoder extends BareEncoder {
   }
 }
 
-checkMethods({ prototype: FlashLog }, 'FlashLog', { open: ['options object'] })
+checkMethods({ prototype: FlashLog }, 'FlashLog', { open: 'options object' })
 checkMethods(SecureClient, 'SecureClient', {
-  usePeer: ['peer text'],
-  plaintextSent: ['aid number', 'timestampRaw number'],
-  onDictReady: ['aid number', 'timestampRaw number?'],
-  onChannelAck: ['aid number'],
-  onBadKey: ['refused object'],
-  onPlaintextRefused: ['refused object'],
-  keyRequestDue: ['aid number', 'nowMono number'],
+  usePeer: 'peer text',
+  plaintextSent: 'aid number, timestampRaw number',
+  onDictReady: 'aid number, timestampRaw number?',
+  onChannelAck: 'aid number',
+  onBadKey: 'refused object',
+  onPlaintextRefused: 'refused object',
+  keyRequestDue: 'aid number, nowMono number',
 })
 checkMethods(SecureServer, 'SecureServer', {
-  onSecure: ['aid number', 'key bytes'],
-  onPlaintext: ['aid number', 'timestampRaw number'],
-  refusesPlaintext: ['sensors number'],
-  hears: ['address text'],
-  takesPlaintext: ['aid number', 'address text'],
-  isHome: ['aid number', 'address text'],
-  alive: ['aid number', 'address text'],
-  forget: ['aid number'],
-  refuse: ['frame refused'],
+  onSecure: 'aid number, key bytes',
+  onPlaintext: 'aid number, timestampRaw number',
+  refusesPlaintext: 'sensors number',
+  hears: 'address text',
+  takesPlaintext: 'aid number, address text',
+  isHome: 'aid number, address text',
+  alive: 'aid number, address text',
+  forget: 'aid number',
+  refuse: 'frame refused',
 })
 checkMethods(SecureSessions, 'SecureSessions', {
-  usePeer: ['peer text'],
-  noteLocalPlaintextSent: ['aid number', 'timestampRaw number'],
-  establishRemotePlaintext: ['aid number', 'timestampRaw number'],
-  confirmSecureDict: ['aid number', 'timestampRaw number?'],
-  markSecureChannel: ['aid number'],
-  keyOn: ['aid number', 'timestampRaw number'],
+  usePeer: 'peer text',
+  noteLocalPlaintextSent: 'aid number, timestampRaw number',
+  establishRemotePlaintext: 'aid number, timestampRaw number',
+  confirmSecureDict: 'aid number, timestampRaw number?',
+  markSecureChannel: 'aid number',
+  keyOn: 'aid number, timestampRaw number',
 })

@@ -56,6 +56,9 @@ function checkOf(spec: string): Check {
   }
 }
 
+/** `configPath text?, name text?`: one check for each argument. */
+const checksOf = (specs: string): Check[] => specs.split(', ').map(checkOf)
+
 /** Throws BAD_ARGUMENT where `value` is not what `spec` says: `configPath text?`. `where`: the function. */
 export const checkArgument = (where: string, spec: string, value: unknown): void => checkOf(spec)(where, value)
 
@@ -85,22 +88,27 @@ export function checkNames(where: string, options: object, names: readonly strin
 export const badArgument = (where: string, name: string, what: string, value: unknown): OsError =>
   new OsError('BAD_ARGUMENT', `${where}: ${name} must be ${what}, not ${shown(value)}`, { details: { argument: name } })
 
-/** The function with a check before it. */
-export const checkFunction = <F extends (...args: never[]) => unknown>(
-  where: string,
-  specs: readonly string[],
-  call: F,
-): F => {
-  const checks = specs.map(checkOf)
-  const checked = (...args: Parameters<F>): unknown => {
-    for (const [k, check] of checks.entries()) check(where, args[k])
-    return call(...args)
-  }
-  return readsAs(checked, call, call.name) as F
-}
+type Call = (...args: unknown[]) => unknown
+
+/** Functions with a check before each: name → the function, and what its arguments are, in their order. */
+export const checkFunctions = <Functions extends object>(
+  table: {
+    readonly [Name in keyof Functions]: readonly [call: Functions[Name], specs: string]
+  },
+): Functions =>
+  Object.fromEntries(
+    Object.entries<readonly [Call, string]>(table as never).map(([name, [call, specs]]) => {
+      const checks = checksOf(specs)
+      const checked = (...args: unknown[]): unknown => {
+        for (const [k, check] of checks.entries()) check(name, args[k])
+        return call(...args)
+      }
+      return [name, readsAs(checked, call, call.name)]
+    }),
+  ) as Functions
 
 /** Name, length and text are those of what is checked: they tell its parameters. */
-const readsAs = <F extends object>(checked: F, original: (...args: never[]) => unknown, name: string): F =>
+const readsAs = (checked: object, original: Call, name: string): object =>
   Object.defineProperties(checked, {
     name: { value: name },
     length: { value: original.length },
@@ -108,17 +116,13 @@ const readsAs = <F extends object>(checked: F, original: (...args: never[]) => u
   })
 
 /** Puts a check before methods of a class: method → what its arguments are, in their order. */
-export function checkMethods(
-  type: { prototype: object },
-  name: string,
-  table: Record<string, readonly string[]>,
-): void {
-  const methods = type.prototype as Record<string, (...args: unknown[]) => unknown>
+export function checkMethods(type: { prototype: object }, name: string, table: Record<string, string>): void {
+  const methods = type.prototype as Record<string, Call>
   for (const [method, specs] of Object.entries(table)) {
     const original = methods[method]!
     const rejects = original.constructor.name === 'AsyncFunction'
     const where = `${name}.${method}`
-    const checks = specs.map(checkOf)
+    const checks = checksOf(specs)
     // a gateway calls IdAllocator.touch for every packet
     const checked = function (this: unknown, ...args: unknown[]): unknown {
       try {

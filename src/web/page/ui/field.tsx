@@ -2,7 +2,7 @@
 import type { TargetedInputEvent } from 'preact'
 import { partsWith, shownValue } from '../lib/edits'
 import type { OptionField } from '../lib/types'
-import { Chip, Switch } from './parts'
+import { Chip, Problem, Switch } from './parts'
 
 interface Props {
   field: OptionField
@@ -95,11 +95,7 @@ export function Field(props: Props) {
           <span class="mono">{part.key}</span> {part.help} ({part.allowed})
         </p>
       ))}
-      {error !== undefined && (
-        <p class="error" role="alert">
-          {error}
-        </p>
-      )}
+      {error !== undefined && <Problem>{error}</Problem>}
     </div>
   )
 }

@@ -1,6 +1,7 @@
 // Bytes and fields side by side: pointing at one, or moving to it with the keyboard, marks the other.
 import { useState } from 'preact/hooks'
 import type { Parts } from '../lib/hex'
+import { Table } from './parts'
 
 const two = (byte: number): string => byte.toString(16).padStart(2, '0')
 
@@ -29,35 +30,23 @@ export function HexFields({ bytes, parts }: { bytes: Uint8Array; parts: Parts })
           </button>
         ))}
       </div>
-      <div class="scroll">
-        <table>
-          <caption class="hidden">Fields of the packet</caption>
-          <thead>
-            <tr>
-              <th scope="col">Field</th>
-              <th scope="col">Bytes</th>
-              <th scope="col">Meaning</th>
-            </tr>
-          </thead>
-          <tbody>
-            {fields.map((field, k) => (
-              <tr key={field.start} data-here={k === at} onMouseEnter={() => setAt(k)} onMouseLeave={() => setAt(-1)}>
-                <th scope="row" class="nowrap">
-                  <span class="tint" data-tint={k % 6} aria-hidden="true" />
-                  {field.name}
-                </th>
-                <td class="nowrap">
-                  {field.start}
-                  {field.end - field.start > 1 && `–${field.end - 1}`}
-                </td>
-                <td class="break" data-bad={field.bad}>
-                  {field.text}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table columns={['Field', 'Bytes', 'Meaning']} caption="Fields of the packet">
+        {fields.map((field, k) => (
+          <tr key={field.start} data-here={k === at} onMouseEnter={() => setAt(k)} onMouseLeave={() => setAt(-1)}>
+            <th scope="row" class="nowrap">
+              <span class="tint" data-tint={k % 6} aria-hidden="true" />
+              {field.name}
+            </th>
+            <td class="nowrap">
+              {field.start}
+              {field.end - field.start > 1 && `–${field.end - 1}`}
+            </td>
+            <td class="break" data-bad={field.bad}>
+              {field.text}
+            </td>
+          </tr>
+        ))}
+      </Table>
       {problem !== '' && (
         <p class="error wide" role="alert">
           {problem}

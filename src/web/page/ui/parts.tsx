@@ -1,5 +1,5 @@
 // Pieces every view is made of. Text of a device or of the gateway only ever becomes a text node.
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, ComponentProps } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { numberText, type Scale, valueText } from '../../../units/display'
 import { sparkline } from '../format'
@@ -37,6 +37,9 @@ export const Pill = ({ state, text }: { state: string; text?: string | undefined
   </span>
 )
 
+/** A button that is no form's. */
+export const Button = (props: ComponentProps<'button'>) => <button type="button" class="plain" {...props} />
+
 export const Chip = ({ children }: { children: ComponentChildren }) => <span class="chip">{children}</span>
 
 /** What a reader sees where nothing is, or something went wrong. */
@@ -52,6 +55,12 @@ function troubleText(error: ApiError, what: string): string {
 export const Trouble = ({ error, what }: { error: ApiError; what: string }) => (
   <p class="empty" data-bad={error.status !== 404 && error.status !== 503}>
     {troubleText(error, what)}
+  </p>
+)
+
+export const Problem = ({ children }: { children: ComponentChildren }) => (
+  <p class="error" role="alert">
+    {children}
   </p>
 )
 
@@ -76,6 +85,98 @@ export function Loaded<T>({
     </>
   )
 }
+
+/** The items of a list that a resource brought, each as a row; `empty` where there are none. */
+export const Items = <T, I>({
+  from,
+  what,
+  of,
+  empty,
+  children,
+}: {
+  from: Resource<T>
+  what: string
+  of(data: T): readonly I[]
+  empty: string
+  children: (item: I) => ComponentChildren
+}) => (
+  <Loaded from={from} what={what}>
+    {data => (of(data).length === 0 ? <Empty>{empty}</Empty> : <ul class="rows">{of(data).map(children)}</ul>)}
+  </Loaded>
+)
+
+/** A table that scrolls sideways; a column is its title, and its class. */
+export const Table = ({
+  columns,
+  class: more,
+  caption,
+  children,
+}: {
+  columns: readonly (string | readonly [title: string, more: string])[]
+  class?: string
+  caption?: string
+  children: ComponentChildren
+}) => (
+  <div class="scroll">
+    <table class={more}>
+      {caption !== undefined && <caption class="hidden">{caption}</caption>}
+      <thead>
+        <tr>
+          {columns.map(column => {
+            const [title, own] = typeof column === 'string' ? [column] : column
+            return (
+              <th key={title} scope="col" class={own}>
+                {title}
+              </th>
+            )
+          })}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  </div>
+)
+
+/** A field to look for something by words. */
+export const Search = ({
+  id,
+  label,
+  text,
+  onText,
+}: {
+  id: string
+  label: string
+  text: string
+  onText(text: string): void
+}) => (
+  <>
+    <label for={id}>{label}</label>
+    <input
+      id={id}
+      type="search"
+      value={text}
+      autocapitalize="none"
+      onInput={event => onText(event.currentTarget.value)}
+    />
+  </>
+)
+
+export const Check = ({
+  id,
+  label,
+  on,
+  onChange,
+}: {
+  id: string
+  label: string
+  on: boolean
+  onChange(on: boolean): void
+}) => (
+  <div class="check">
+    <input id={id} type="checkbox" checked={on} onChange={event => onChange(event.currentTarget.checked)} />
+    <label for={id}>{label}</label>
+  </div>
+)
 
 /** An on/off switch with its label. */
 export function Switch({
@@ -172,9 +273,7 @@ export function Confirm({
       <h2>{title}</h2>
       {children}
       <div class="buttons">
-        <button type="button" class="plain" onClick={() => onDone(false)}>
-          Cancel
-        </button>
+        <Button onClick={() => onDone(false)}>Cancel</Button>
         <button type="button" class="danger" onClick={() => onDone(true)}>
           {action}
         </button>

@@ -1,34 +1,27 @@
 // Safe mode, on every view: why the gateway keeps its links off, and the way out for who may take it.
-import { useState } from 'preact/hooks'
+import { useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { askNow, live } from '../lib/live'
 import { useStore } from '../lib/observable'
-import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
+import { Button } from './parts'
 
 export function SafeMode() {
   const reason = useStore(live).dashboard?.status.safe_mode
-  const [busy, setBusy] = useState(false)
+  const { busy, act } = useAction(askNow)
   if (!reason) return null
-  async function leave(): Promise<void> {
-    setBusy(true)
-    try {
-      await call('POST', '/api/safe-mode', { body: { leave: true }, timeoutMs: 30_000 })
-      say('Left safe mode: links and database are open')
-    } catch (thrown) {
-      sayError(thrown, 'Still in safe mode')
-    }
-    setBusy(false)
-    askNow()
+  const leave = async (): Promise<string> => {
+    await call('POST', '/api/safe-mode', { body: { leave: true }, timeoutMs: 30_000 })
+    return 'Left safe mode: links and database are open'
   }
   return (
     <section class="card notices gap" aria-label="Safe mode">
       <p data-bad="true">Safe mode: {reason}. Links, plugins and the database are off.</p>
       <p>
         {may('admin') ? (
-          <button type="button" class="plain" disabled={busy} onClick={() => void leave()}>
+          <Button disabled={busy} onClick={() => void act('Still in safe mode', leave)}>
             {busy ? 'Opening links …' : 'Leave safe mode'}
-          </button>
+          </Button>
         ) : (
           'An admin can leave it here, or by os-node safe-mode --leave on the gateway.'
         )}

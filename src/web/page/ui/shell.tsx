@@ -11,6 +11,7 @@ import { said, unsay } from '../lib/say'
 import { session, signOut } from '../lib/session'
 import { chooseTheme, type Theme, theme } from '../lib/theme'
 import { Icon, type IconName } from './icons'
+import { Button } from './parts'
 
 export interface NavItem {
   readonly name: IconName
@@ -71,14 +72,9 @@ function Header() {
       <Connection />
       <ThemeButton />
       {token && state === 'in' && (
-        <button
-          type="button"
-          class="plain"
-          title={username ? `${username}, ${role}` : undefined}
-          onClick={() => void signOut()}
-        >
+        <Button title={username ? `${username}, ${role}` : undefined} onClick={() => void signOut()}>
           Sign out
-        </button>
+        </Button>
       )}
     </header>
   )
@@ -99,9 +95,7 @@ function Away() {
           <span class="small" aria-hidden="true">
             {left > 0 ? `retry in ${left} s` : 'retrying'}
           </span>
-          <button type="button" class="plain" onClick={askNow}>
-            Retry now
-          </button>
+          <Button onClick={askNow}>Retry now</Button>
         </>
       )}
     </div>

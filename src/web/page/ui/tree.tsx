@@ -1,6 +1,7 @@
 // Any JSON as nested lists, lists of rows as tables; long ones are closed at first.
 import { numberText } from '../../../units/display'
 import { momentText } from '../format'
+import { Table } from './parts'
 
 const OPEN_UP_TO = 12
 
@@ -34,28 +35,15 @@ const isRows = (value: object): value is readonly Row[] =>
 function Rows({ rows }: { rows: readonly Row[] }) {
   const names = [...new Set(rows.flatMap(Object.keys))]
   return (
-    <div class="scroll">
-      <table>
-        <thead>
-          <tr>
-            {names.map(name => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, k) => (
-            <tr key={k}>
-              {names.map(name => (
-                <td key={name}>{cellText(row[name], name)}</td>
-              ))}
-            </tr>
+    <Table columns={names}>
+      {rows.map((row, k) => (
+        <tr key={k}>
+          {names.map(name => (
+            <td key={name}>{cellText(row[name], name)}</td>
           ))}
-        </tbody>
-      </table>
-    </div>
+        </tr>
+      ))}
+    </Table>
   )
 }
 

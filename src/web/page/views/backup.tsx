@@ -1,9 +1,9 @@
 // A backup as a file of the browser, and putting one back, in pieces: the gateway checks it, stops, and starts with its state.
 import { useRef, useState } from 'preact/hooks'
+import { fieldsOf, useAction } from '../lib/action'
 import { call, currentToken, failure, open } from '../lib/api'
-import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
-import { Card, Confirm } from '../ui/parts'
+import { Button, Card, Confirm } from '../ui/parts'
 
 /** Hands the file to the browser under the name that the gateway gave it. */
 async function keep(answer: Response): Promise<void> {
@@ -34,39 +34,30 @@ async function upload(file: File, passphrase: string): Promise<void> {
 }
 
 export function Backup() {
-  const [busy, setBusy] = useState(false)
+  const { busy, act } = useAction()
   const [file, setFile] = useState<File>()
   const [asking, setAsking] = useState(false)
   const form = useRef<HTMLFormElement>(null)
-  async function restore(yes: boolean): Promise<void> {
-    setAsking(false)
-    if (!yes) return
-    setBusy(true)
-    try {
-      await upload(file!, String(new FormData(form.current!).get('passphrase')))
-      say('The backup is restored; the gateway stops, and starts with it')
-    } catch (thrown) {
-      sayError(thrown, 'Nothing was restored')
-    }
-    setBusy(false)
+  async function restore(): Promise<string> {
+    await upload(file!, String(new FormData(form.current!).get('passphrase')))
+    return 'The backup is restored; the gateway stops, and starts with it'
   }
-  async function save(event: SubmitEvent): Promise<void> {
-    event.preventDefault()
-    const passphrase = String(new FormData(event.currentTarget as HTMLFormElement).get('passphrase') ?? '')
-    setBusy(true)
-    try {
-      const answer = await open('POST', '/api/backup', { body: passphrase ? { passphrase } : {} })
-      if (!answer.ok) throw await failure(answer, currentToken())
-      await keep(answer)
-      say('The backup is downloaded')
-    } catch (thrown) {
-      sayError(thrown, 'No backup was made')
-    }
-    setBusy(false)
+  async function save(passphrase: string): Promise<string> {
+    const answer = await open('POST', '/api/backup', { body: passphrase ? { passphrase } : {} })
+    if (!answer.ok) throw await failure(answer, currentToken())
+    await keep(answer)
+    return 'The backup is downloaded'
   }
   return (
     <Card title="Backup">
-      <form class="line" ref={form} onSubmit={event => void save(event)}>
+      <form
+        class="line"
+        ref={form}
+        onSubmit={event => {
+          const passphrase = fieldsOf(event)('passphrase')
+          void act('No backup was made', () => save(passphrase))
+        }}
+      >
         <label class="hidden" for="backup-passphrase">
           Passphrase
         </label>
@@ -88,13 +79,20 @@ export function Backup() {
           disabled={!may('admin')}
           onChange={event => setFile(event.currentTarget.files?.[0])}
         />
-        <button type="button" class="plain" disabled={busy || !file} onClick={() => setAsking(true)}>
+        <Button disabled={busy || !file} onClick={() => setAsking(true)}>
           Restore
-        </button>
+        </Button>
       </form>
       <p class="quiet small">Configuration, log and identity. Users, tokens and keys only with a passphrase.</p>
       {asking && (
-        <Confirm title={`Restore ${file!.name}?`} action="Restore" onDone={yes => void restore(yes)}>
+        <Confirm
+          title={`Restore ${file!.name}?`}
+          action="Restore"
+          onDone={yes => {
+            setAsking(false)
+            if (yes) void act('Nothing was restored', restore)
+          }}
+        >
           <p>
             Configuration, log and identity are replaced, and the gateway restarts. Without a passphrase it then makes a
             new token and shows it where it starts. The gateway of the backup must not run elsewhere.

@@ -2,15 +2,16 @@
 // output at once; background ones are in the list of jobs.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { age } from '../format'
+import { useAction } from '../lib/action'
 import { asApiError, call, query } from '../lib/api'
 import { execute } from '../lib/jobs'
 import { jobNews, now } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useResource, useSeconds } from '../lib/resource'
-import { say, sayError } from '../lib/say'
+import { sayError } from '../lib/say'
 import { may, session } from '../lib/session'
 import type { Job } from '../lib/types'
-import { Card, Empty, Loaded, Pill } from '../ui/parts'
+import { Button, Card, Empty, Items, Pill } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 
 const KEPT = 50
@@ -112,14 +113,10 @@ function Prompt({ onRun, busy }: { onRun(command: string, background: boolean): 
 
 function JobRow({ job, onShow, reload }: { job: Job; onShow(job: Job): void; reload(): void }) {
   const over = job.status !== 'queued' && job.status !== 'running'
-  async function cancel(): Promise<void> {
-    try {
-      await call('POST', '/api/oscli/cancel', { body: { job_id: job.job_id } })
-      say('The job was cancelled')
-    } catch (thrown) {
-      sayError(thrown, 'Not cancelled')
-    }
-    reload()
+  const { act } = useAction(reload)
+  const cancel = async (): Promise<string> => {
+    await call('POST', '/api/oscli/cancel', { body: { job_id: job.job_id } })
+    return 'The job was cancelled'
   }
   async function show(): Promise<void> {
     try {
@@ -143,13 +140,13 @@ function JobRow({ job, onShow, reload }: { job: Job; onShow(job: Job): void; rel
           {job.exit_code !== null && ` · exit code ${job.exit_code}`}
         </p>
         <div class="buttons">
-          <button type="button" class="plain" aria-label={`Output of ${job.command}`} onClick={() => void show()}>
+          <Button aria-label={`Output of ${job.command}`} onClick={() => void show()}>
             Output
-          </button>
+          </Button>
           {!over && (
-            <button type="button" class="plain" aria-label={`Cancel ${job.command}`} onClick={() => void cancel()}>
+            <Button aria-label={`Cancel ${job.command}`} onClick={() => void act('Not cancelled', cancel)}>
               Cancel
-            </button>
+            </Button>
           )}
         </div>
       </div>
@@ -166,19 +163,9 @@ function Jobs({ onShow }: { onShow(job: Job): void }) {
   }, [news])
   return (
     <Card title="Jobs">
-      <Loaded from={list} what="a list of jobs">
-        {({ jobs }) =>
-          jobs.length === 0 ? (
-            <Empty>No jobs yet</Empty>
-          ) : (
-            <ul class="rows">
-              {jobs.map(job => (
-                <JobRow key={job.job_id} job={job} onShow={onShow} reload={list.reload} />
-              ))}
-            </ul>
-          )
-        }
-      </Loaded>
+      <Items from={list} what="a list of jobs" of={({ jobs }) => jobs} empty="No jobs yet">
+        {job => <JobRow key={job.job_id} job={job} onShow={onShow} reload={list.reload} />}
+      </Items>
     </Card>
   )
 }

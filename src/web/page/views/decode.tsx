@@ -5,7 +5,7 @@ import { parseHex, parts, toHex } from '../lib/hex'
 import { executeJson } from '../lib/jobs'
 import { may } from '../lib/session'
 import { HexFields } from '../ui/hex'
-import { Card, Value } from '../ui/parts'
+import { Card, Problem, Table, Value } from '../ui/parts'
 import { Tree } from '../ui/tree'
 
 /** A decoded fact's readings: s1_id, s1_v … → rows. */
@@ -27,34 +27,22 @@ export function ReadingsTable({ fact }: { fact: Readonly<Record<string, unknown>
   const rows = readingsOf(fact)
   if (rows.length === 0) return <p class="empty">This packet has no readings.</p>
   return (
-    <div class="scroll">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Sensor</th>
-            <th scope="col">Value</th>
-            <th scope="col">Stored as</th>
-            <th scope="col">Status</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ id, value, unit, status }) => (
-            <tr key={id}>
-              <th scope="row" class="break">
-                {id}
-              </th>
-              <td class="nowrap">
-                <Value value={value} unit={unit} />
-              </td>
-              <td class="mono break">
-                {value === null ? '—' : numberText(value)} {unit}
-              </td>
-              <td>{status}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table columns={['Sensor', 'Value', 'Stored as', 'Status']}>
+      {rows.map(({ id, value, unit, status }) => (
+        <tr key={id}>
+          <th scope="row" class="break">
+            {id}
+          </th>
+          <td class="nowrap">
+            <Value value={value} unit={unit} />
+          </td>
+          <td class="mono break">
+            {value === null ? '—' : numberText(value)} {unit}
+          </td>
+          <td>{status}</td>
+        </tr>
+      ))}
+    </Table>
   )
 }
 
@@ -79,17 +67,11 @@ export function Decoded({ bytes }: { bytes: Uint8Array }) {
         </button>
         {!may('operator') && <span class="quiet small">needs the role operator</span>}
       </div>
-      {error !== undefined && (
-        <p class="error" role="alert">
-          {error}
-        </p>
-      )}
+      {error !== undefined && <Problem>{error}</Problem>}
       {fact && (
         <div class="gap-above">
           {typeof fact.error === 'string' ? (
-            <p class="error" role="alert">
-              {fact.error}
-            </p>
+            <Problem>{fact.error}</Problem>
           ) : (
             <>
               <p class="gap">

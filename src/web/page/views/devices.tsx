@@ -6,7 +6,7 @@ import { useStore } from '../lib/observable'
 import { useResource, useSeconds } from '../lib/resource'
 import { href, route } from '../lib/route'
 import type { Device } from '../lib/types'
-import { Card, Chip, Empty, Trouble } from '../ui/parts'
+import { Card, Chip, Empty, Table, Trouble } from '../ui/parts'
 
 const LIMIT = 100
 const REFRESH_MS = 5_000
@@ -20,49 +20,35 @@ interface Row {
   aids: readonly number[]
 }
 
-function Table({ rows }: { rows: readonly Row[] }) {
+function Rows({ rows }: { rows: readonly Row[] }) {
   useSeconds()
   return (
-    <div class="scroll">
-      <table class="cards">
-        <thead>
-          <tr>
-            <th scope="col">Device</th>
-            <th scope="col">Last seen</th>
-            <th scope="col">Via</th>
-            <th scope="col" class="number">
-              Packets
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ id, seen, packets, media, aids }) => (
-            <tr key={id}>
-              <td class="break">
-                <a href={href(['readings', id])}>{id}</a>{' '}
-                {aids.map(aid => (
-                  <Chip key={aid}>id {aid}</Chip>
-                ))}
-              </td>
-              <td class="nowrap" title={new Date(seen).toLocaleString()}>
-                {age(now(), seen)}
-              </td>
-              <td>{media.map(way => (way === 'local' ? 'local sensors' : way)).join(', ') || '—'}</td>
-              <td class="number">
-                {packets === null ? (
-                  '—'
-                ) : (
-                  <a href={href(['packets'], { device_id: id })}>
-                    {number(packets)}
-                    <span class="narrow">{packets === 1 ? ' packet' : ' packets'}</span>
-                  </a>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table columns={['Device', 'Last seen', 'Via', ['Packets', 'number']]} class="cards">
+      {rows.map(({ id, seen, packets, media, aids }) => (
+        <tr key={id}>
+          <td class="break">
+            <a href={href(['readings', id])}>{id}</a>{' '}
+            {aids.map(aid => (
+              <Chip key={aid}>id {aid}</Chip>
+            ))}
+          </td>
+          <td class="nowrap" title={new Date(seen).toLocaleString()}>
+            {age(now(), seen)}
+          </td>
+          <td>{media.map(way => (way === 'local' ? 'local sensors' : way)).join(', ') || '—'}</td>
+          <td class="number">
+            {packets === null ? (
+              '—'
+            ) : (
+              <a href={href(['packets'], { device_id: id })}>
+                {number(packets)}
+                <span class="narrow">{packets === 1 ? ' packet' : ' packets'}</span>
+              </a>
+            )}
+          </td>
+        </tr>
+      ))}
+    </Table>
   )
 }
 
@@ -96,7 +82,7 @@ export function Devices() {
   return (
     <Card title="Devices" corner={<span class="quiet">{number(total)} in all</span>}>
       {list.error && <Trouble error={list.error} what="stored devices" />}
-      {rows.length === 0 ? <Empty>No devices yet</Empty> : <Table rows={rows} />}
+      {rows.length === 0 ? <Empty>No devices yet</Empty> : <Rows rows={rows} />}
       {total > LIMIT && (
         <nav class="pager" aria-label="Pages of devices">
           {offset > 0 ? <a href={href(['devices'], { offset: String(offset - LIMIT) })}>← Back</a> : <span />}

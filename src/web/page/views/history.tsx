@@ -10,7 +10,7 @@ import { useResource } from '../lib/resource'
 import { href } from '../lib/route'
 import { lineOf, type Statistics, type Stored, statisticsOf } from '../lib/stored'
 import type { SensorRecord } from '../lib/types'
-import { Card, Choice, Empty, Value } from '../ui/parts'
+import { Card, Choice, Empty, Table, Value } from '../ui/parts'
 import { Plot } from '../ui/plot'
 
 const RANGES = { '10min': 600, '1h': 3600, '6h': 21_600, '24h': 86_400, '7d': 604_800 } as const
@@ -161,28 +161,16 @@ export function SensorHistory({ device, sensor }: { device: string; sensor: stri
       {statistics && <Numbers statistics={statistics} newest={rows[0]?.v ?? null} unit={unit} scale={scale} />}
       {rows.length > 0 && (
         <Card title="Latest values">
-          <div class="scroll">
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Time</th>
-                  <th scope="col" class="number">
-                    Value
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {rows.map(({ t, v }) => (
-                  <tr key={t}>
-                    <td>{new Date(t * 1000).toLocaleString()}</td>
-                    <td class="number">
-                      <Value value={v} unit={unit} scale={scale} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table columns={['Time', ['Value', 'number']]}>
+            {rows.map(({ t, v }) => (
+              <tr key={t}>
+                <td>{new Date(t * 1000).toLocaleString()}</td>
+                <td class="number">
+                  <Value value={v} unit={unit} scale={scale} />
+                </td>
+              </tr>
+            ))}
+          </Table>
         </Card>
       )}
     </div>

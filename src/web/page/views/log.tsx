@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { useResource } from '../lib/resource'
 import type { LogLine } from '../lib/types'
-import { Card, Choice, Empty, Loaded } from '../ui/parts'
+import { Card, Check, Choice, Empty, Loaded, Search } from '../ui/parts'
 
 const REFRESH_MS = 3_000
 const LINES = 300
@@ -67,24 +67,9 @@ export function Log() {
             </div>
           </div>
           <div>
-            <label for="log-search">Text</label>
-            <input
-              id="log-search"
-              type="search"
-              value={search}
-              autocapitalize="none"
-              onInput={event => setSearch(event.currentTarget.value)}
-            />
+            <Search id="log-search" label="Text" text={search} onText={setSearch} />
           </div>
-          <div class="check">
-            <input
-              id="log-paused"
-              type="checkbox"
-              checked={paused}
-              onChange={event => setPaused(event.currentTarget.checked)}
-            />
-            <label for="log-paused">Pause</label>
-          </div>
+          <Check id="log-paused" label="Pause" on={paused} onChange={setPaused} />
         </div>
       </Card>
       <Card title="Lines">

@@ -1,5 +1,6 @@
 // Signing in: with the admin token of the first start, or as a user with a password.
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { fieldsOf } from '../lib/action'
 import { asApiError } from '../lib/api'
 import { useStore } from '../lib/observable'
 import { session, signIn } from '../lib/session'
@@ -26,9 +27,7 @@ export function Login() {
   useEffect(() => first.current?.focus(), [way])
 
   async function submit(event: SubmitEvent): Promise<void> {
-    event.preventDefault()
-    const form = new FormData(event.currentTarget as HTMLFormElement)
-    const text = (name: string): string => String(form.get(name) ?? '')
+    const text = fieldsOf(event)
     setBusy(true)
     setError('')
     try {

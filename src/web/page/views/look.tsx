@@ -1,9 +1,8 @@
 // How the page looks: the colours of this browser, and what the gateway suggests to every browser.
-import { useState } from 'preact/hooks'
+import { fieldsOf, useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { ui } from '../lib/live'
 import { useStore } from '../lib/observable'
-import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
 import { chooseTheme, theme } from '../lib/theme'
 import type { UiConfig } from '../lib/types'
@@ -11,26 +10,21 @@ import { Card, Choice } from '../ui/parts'
 
 function Shared() {
   const { ui_refresh_seconds = 5, ui_compact = false, ui_layout = 'cards' } = useStore(ui)
-  const [busy, setBusy] = useState(false)
-  async function save(event: SubmitEvent): Promise<void> {
-    event.preventDefault()
-    const form = new FormData(event.currentTarget as HTMLFormElement)
+  const { busy, act } = useAction()
+  function save(event: SubmitEvent): void {
+    const text = fieldsOf(event)
     const body = {
-      ui_refresh_seconds: Number(form.get('refresh')),
-      ui_compact: form.get('compact') === 'on',
-      ui_layout: String(form.get('layout')),
+      ui_refresh_seconds: Number(text('refresh')),
+      ui_compact: text('compact') === 'on',
+      ui_layout: text('layout'),
     }
-    setBusy(true)
-    try {
+    void act('Not saved', async () => {
       ui.set((await call<{ ui: UiConfig }>('PUT', '/api/ui/config', { body })).ui)
-      say('Page settings saved')
-    } catch (thrown) {
-      sayError(thrown, 'Not saved')
-    }
-    setBusy(false)
+      return 'Page settings saved'
+    })
   }
   return (
-    <form class="form" onSubmit={event => void save(event)} key={`${ui_refresh_seconds} ${ui_compact} ${ui_layout}`}>
+    <form class="form" onSubmit={save} key={`${ui_refresh_seconds} ${ui_compact} ${ui_layout}`}>
       <div>
         <label for="look-refresh">Refresh interval (s)</label>
         <input
@@ -85,7 +79,7 @@ export function LookSettings() {
               ['light', 'Light'],
               ['dark', 'Dark'],
             ]}
-            onChoose={next => chooseTheme(next)}
+            onChoose={chooseTheme}
           />
         </div>
       </div>

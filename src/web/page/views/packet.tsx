@@ -7,7 +7,7 @@ import { useResource } from '../lib/resource'
 import { href } from '../lib/route'
 import { may } from '../lib/session'
 import type { Packet } from '../lib/types'
-import { Card, Loaded } from '../ui/parts'
+import { Card, Loaded, Problem } from '../ui/parts'
 import { Tree } from '../ui/tree'
 import { Decoded, ReadingsTable, readingsOf } from './decode'
 import { packetTime } from './packets'
@@ -69,11 +69,7 @@ function OnTheWire({ packet }: { packet: Packet }) {
           </button>
         </>
       )}
-      {error !== undefined && (
-        <p class="error" role="alert">
-          {error}
-        </p>
-      )}
+      {error !== undefined && <Problem>{error}</Problem>}
     </Card>
   )
 }

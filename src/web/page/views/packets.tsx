@@ -2,12 +2,13 @@
 // any packet in hex apart.
 import { readingText } from '../../../units/display'
 import { number } from '../format'
+import { fieldsOf } from '../lib/action'
 import { query } from '../lib/api'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
 import { go, href, route } from '../lib/route'
 import type { Packet } from '../lib/types'
-import { Card, Empty, Loaded } from '../ui/parts'
+import { Card, Empty, Loaded, Table } from '../ui/parts'
 import { DecodeView } from './decode'
 import { PacketView } from './packet'
 
@@ -68,9 +69,8 @@ const FILTERS = ['device_id', 'status', 'since', 'until'] as const
 
 function Filters({ values }: { values: Readonly<Record<string, string>> }) {
   function submit(event: SubmitEvent): void {
-    event.preventDefault()
-    const form = new FormData(event.currentTarget as HTMLFormElement)
-    go(['packets'], Object.fromEntries(FILTERS.map(name => [name, String(form.get(name) ?? '').trim()])))
+    const text = fieldsOf(event)
+    go(['packets'], Object.fromEntries(FILTERS.map(name => [name, text(name).trim()])))
   }
   return (
     <form class="form" onSubmit={submit} key={JSON.stringify(values)}>
@@ -136,23 +136,11 @@ function Stored({ values }: { values: Readonly<Record<string, string>> }) {
             <>
               {packets.length === 0 && <Empty>No matching packets</Empty>}
               {packets.length > 0 && (
-                <div class="scroll">
-                  <table class="cards">
-                    <thead>
-                      <tr>
-                        <th scope="col">Time</th>
-                        <th scope="col">Device</th>
-                        <th scope="col">Values</th>
-                        <th scope="col">Status</th>
-                      </tr>
-                    </thead>
-                    <tbody>
-                      {packets.map(packet => (
-                        <Row key={packet.packet_uuid} packet={packet} />
-                      ))}
-                    </tbody>
-                  </table>
-                </div>
+                <Table columns={['Time', 'Device', 'Values', 'Status']} class="cards">
+                  {packets.map(packet => (
+                    <Row key={packet.packet_uuid} packet={packet} />
+                  ))}
+                </Table>
               )}
               <nav class="pager" aria-label="Pages of packets">
                 {offset > 0 ? <a href={to(offset - LIMIT)}>← Newer</a> : <span />}

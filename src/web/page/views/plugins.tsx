@@ -1,13 +1,13 @@
 // Service plugins: load, start, stop, enable at the start of the gateway, and their own commands.
 import { useState } from 'preact/hooks'
 import { counted } from '../format'
+import { fieldsOf, useAction } from '../lib/action'
 import { type ApiError, asApiError, call } from '../lib/api'
 import { useResource } from '../lib/resource'
-import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
 import type { Plugin } from '../lib/types'
 import { wordsOf } from '../lib/words'
-import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
+import { Button, Card, Confirm, Items, Problem, Switch } from '../ui/parts'
 import { Tree } from '../ui/tree'
 
 const REFRESH_MS = 5_000
@@ -38,9 +38,7 @@ function Command({ name }: { name: string }) {
   const [state, setState] = useState<{ busy?: boolean; answer?: Answer; error?: ApiError }>({})
   const id = `plugin-${name}`
   async function run(event: SubmitEvent): Promise<void> {
-    event.preventDefault()
-    const words = String(new FormData(event.currentTarget as HTMLFormElement).get('words') ?? '')
-    const [sub_cmd, ...args] = wordsOf(words)
+    const [sub_cmd, ...args] = wordsOf(fieldsOf(event)('words'))
     setState({ busy: true })
     try {
       const answer = await call<Answer>('POST', '/api/plugins', {
@@ -66,11 +64,7 @@ function Command({ name }: { name: string }) {
           Run
         </button>
       </form>
-      {error && (
-        <p class="error" role="alert">
-          {error.message}
-        </p>
-      )}
+      {error && <Problem>{error.message}</Problem>}
       {answer && (
         <div class="gap-above">
           <p class="counts">exit code {String(answer.exit_code ?? 0)}</p>
@@ -84,30 +78,22 @@ function Command({ name }: { name: string }) {
 
 function PluginRow({ plugin, reload }: { plugin: Plugin; reload(): void }) {
   const { name, summary, mode, enabled, mounted, loaded, running, failures = 0, config_prefix, error } = plugin
-  const [busy, setBusy] = useState(false)
+  const { busy, act: attempt } = useAction(reload)
   const [asking, setAsking] = useState<'' | 'stop' | 'disable'>('')
-  async function act(action: Action, more: object = {}): Promise<void> {
-    setBusy(true)
-    try {
+  const act = (action: Action, more: object = {}): Promise<void> =>
+    attempt(name, async () => {
       await call('POST', '/api/plugins', { body: { plugin: name, action, ...more } })
-      say(`${name} ${DONE[action]}`)
-    } catch (thrown) {
-      sayError(thrown, name)
-    }
-    setBusy(false)
-    reload()
-  }
+      return `${name} ${DONE[action]}`
+    })
   const enable = (on: boolean): void => void act('set_enabled', { enabled: on })
   const button = (action: 'load' | 'start' | 'stop', text: string) => (
-    <button
-      type="button"
-      class="plain"
+    <Button
       disabled={busy || !may('operator')}
       aria-label={`${text} ${name}`}
       onClick={() => (action === 'stop' && name === OWN ? setAsking('stop') : void act(action))}
     >
       {text}
-    </button>
+    </Button>
   )
   return (
     <li>
@@ -170,19 +156,9 @@ export function Plugins() {
   const list = useResource<{ items: readonly Plugin[] }>('/api/plugins', REFRESH_MS)
   return (
     <Card title="Plugins">
-      <Loaded from={list} what="plugins">
-        {({ items }) =>
-          items.length === 0 ? (
-            <Empty>This gateway has no plugins.</Empty>
-          ) : (
-            <ul class="rows">
-              {items.map(plugin => (
-                <PluginRow key={plugin.name} plugin={plugin} reload={list.reload} />
-              ))}
-            </ul>
-          )
-        }
-      </Loaded>
+      <Items from={list} what="plugins" of={({ items }) => items} empty="This gateway has no plugins.">
+        {plugin => <PluginRow key={plugin.name} plugin={plugin} reload={list.reload} />}
+      </Items>
     </Card>
   )
 }

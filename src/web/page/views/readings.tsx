@@ -7,7 +7,7 @@ import { useStore } from '../lib/observable'
 import { useSeconds } from '../lib/resource'
 import { href, route } from '../lib/route'
 import type { Readings as Latest, Sensor } from '../lib/types'
-import { Chip, Empty, Spark, Value } from '../ui/parts'
+import { Chip, Empty, Search, Spark, Value } from '../ui/parts'
 import { SensorHistory } from './history'
 
 /** a value this much older than the newest of its device is shown as old */
@@ -150,14 +150,7 @@ export function Readings() {
     <div class="stack">
       {device === undefined && found.length > SEARCH_FROM && (
         <div class="card fieldset">
-          <label for="readings-search">Find a device or sensor</label>
-          <input
-            id="readings-search"
-            type="search"
-            value={search}
-            autocapitalize="none"
-            onInput={event => setSearch(event.currentTarget.value)}
-          />
+          <Search id="readings-search" label="Find a device or sensor" text={search} onText={setSearch} />
         </div>
       )}
       {device !== undefined && (

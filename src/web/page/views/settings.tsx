@@ -1,6 +1,7 @@
 // The settings, made from the gateway's own schema: found by name, changed many at once, saved together. What could not be
 // saved keeps what was typed and says why; what counts from the next start on only is shown after saving.
 import { useState } from 'preact/hooks'
+import { useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { afterSaving, fits, typedValue } from '../lib/edits'
 import { useStore } from '../lib/observable'
@@ -10,7 +11,7 @@ import { may } from '../lib/session'
 import type { OptionCategory, OptionField } from '../lib/types'
 import { forget, unsaved } from '../lib/unsaved'
 import { Field } from '../ui/field'
-import { Card, Empty, Loaded } from '../ui/parts'
+import { Button, Card, Check, Empty, Loaded, Search } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 import { Backup } from './backup'
 import { LookSettings } from './look'
@@ -73,7 +74,7 @@ function Category({
 
 function Options({ categories, reload }: { categories: readonly OptionCategory[]; reload(): void }) {
   const [search, setSearch] = useState('')
-  const [onlyWritable, setOnlyWritable] = useState(true)
+  const [readOnly, setReadOnly] = useState(false)
   const { edits, errors } = useStore(unsaved)
   const [restarts, setRestarts] = useState<readonly string[]>([])
   const [busy, setBusy] = useState(false)
@@ -84,8 +85,7 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
       fields: category.fields.filter(
         // who looks for a setting wants to see it, also one that cannot be changed here
         field =>
-          edits[field.key] !== undefined ||
-          ((words.length > 0 || !onlyWritable || field.writable) && fits(field, words)),
+          edits[field.key] !== undefined || ((words.length > 0 || readOnly || field.writable) && fits(field, words)),
       ),
     }))
     .filter(({ fields }) => fields.length > 0)
@@ -129,24 +129,9 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
       <Card>
         <div class="form">
           <div>
-            <label for="settings-search">Find a setting</label>
-            <input
-              id="settings-search"
-              type="search"
-              value={search}
-              onInput={event => setSearch(event.currentTarget.value)}
-              autocapitalize="none"
-            />
+            <Search id="settings-search" label="Find a setting" text={search} onText={setSearch} />
           </div>
-          <div class="check">
-            <input
-              id="settings-all"
-              type="checkbox"
-              checked={!onlyWritable}
-              onChange={event => setOnlyWritable(!event.currentTarget.checked)}
-            />
-            <label for="settings-all">Show read-only settings</label>
-          </div>
+          <Check id="settings-all" label="Show read-only settings" on={readOnly} onChange={setReadOnly} />
         </div>
       </Card>
       {restarts.length > 0 && (
@@ -171,9 +156,7 @@ function Options({ categories, reload }: { categories: readonly OptionCategory[]
           <span>
             {count} unsaved {count === 1 ? 'change' : 'changes'}
           </span>
-          <button type="button" class="plain" onClick={forget}>
-            Discard
-          </button>
+          <Button onClick={forget}>Discard</Button>
           <button
             type="button"
             class="primary"
@@ -201,24 +184,18 @@ async function send(updates: readonly object[]): Promise<Saved> {
 
 /** The file was edited by hand. */
 function Reload({ reload }: { reload(): void }) {
-  const [busy, setBusy] = useState(false)
-  async function act(): Promise<void> {
-    setBusy(true)
-    try {
-      await call('POST', '/api/reload', { body: {} })
-      say('Config.json reloaded')
-      reload()
-    } catch (thrown) {
-      sayError(thrown, 'Config.json was not reloaded')
-    }
-    setBusy(false)
+  const { busy, act } = useAction()
+  const again = async (): Promise<string> => {
+    await call('POST', '/api/reload', { body: {} })
+    reload()
+    return 'Config.json reloaded'
   }
   return (
     <p class="row wrap quiet small">
       Was Config.json changed on the gateway?
-      <button type="button" class="plain" disabled={busy || !may('admin')} onClick={() => void act()}>
+      <Button disabled={busy || !may('admin')} onClick={() => void act('Config.json was not reloaded', again)}>
         Reload Config.json
-      </button>
+      </Button>
     </p>
   )
 }

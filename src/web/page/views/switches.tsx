@@ -1,11 +1,11 @@
 // What can be switched: media, outputs of sources, plugins. Switching off what links use needs a confirmation.
 import { useState } from 'preact/hooks'
+import { useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { useResource } from '../lib/resource'
-import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
 import type { Medium, Output } from '../lib/types'
-import { Card, Confirm, Empty, Loaded, Pill, Switch } from '../ui/parts'
+import { Button, Card, Confirm, Items, Pill, Switch } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 import { Plugins } from './plugins'
 
@@ -13,22 +13,16 @@ const REFRESH_MS = 5_000
 
 function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
   const { name, layer, enabled, driver = true, links = [], config_key } = medium
-  const [busy, setBusy] = useState(false)
+  const { busy, act } = useAction(reload)
   const [asking, setAsking] = useState(false)
   const allowed = may('operator') && !busy
 
-  async function act(body: object, done: string): Promise<void> {
-    setBusy(true)
-    try {
-      const { ok } = await call<{ ok: boolean }>('POST', '/api/transport', { body: { medium: name, ...body } })
-      say(ok ? done : `${name} could not be reloaded`, !ok)
-    } catch (thrown) {
-      sayError(thrown, name)
-    }
-    setBusy(false)
-    reload()
-  }
-  const toggle = (on: boolean): Promise<void> => act({ enabled: on }, `${name} is ${on ? 'on' : 'off'}`)
+  const change = (body: object, done: string): Promise<void> =>
+    act(name, async () => {
+      await call('POST', '/api/transport', { body: { medium: name, ...body } })
+      return done
+    })
+  const toggle = (on: boolean): Promise<void> => change({ enabled: on }, `${name} is ${on ? 'on' : 'off'}`)
 
   return (
     <li>
@@ -42,15 +36,13 @@ function MediumRow({ medium, reload }: { medium: Medium; reload(): void }) {
           </p>
         </div>
         <div class="buttons">
-          <button
-            type="button"
-            class="plain"
+          <Button
             disabled={!allowed || !enabled}
             aria-label={`Reload ${name}`}
-            onClick={() => void act({ reload: true }, `${name} was reloaded`)}
+            onClick={() => void change({ reload: true }, `${name} was reloaded`)}
           >
             Reload
-          </button>
+          </Button>
           <Switch
             label={name}
             on={enabled}
@@ -88,34 +80,22 @@ function Media() {
   const list = useResource<{ items: readonly Medium[] }>('/api/transport', REFRESH_MS)
   return (
     <Card title="Media">
-      <Loaded from={list} what="media">
-        {({ items }) => (
-          <ul class="rows">
-            {items.map(medium => (
-              <MediumRow key={medium.name} medium={medium} reload={list.reload} />
-            ))}
-          </ul>
-        )}
-      </Loaded>
+      <Items from={list} what="media" of={({ items }) => items} empty="This gateway has no media.">
+        {medium => <MediumRow key={medium.name} medium={medium} reload={list.reload} />}
+      </Items>
     </Card>
   )
 }
 
 function OutputRow({ output, reload }: { output: Output; reload(): void }) {
   const { source, name, value, reason } = output
-  const [busy, setBusy] = useState(false)
+  const { busy, act } = useAction(reload)
   const full = `${source}.${name}`
-  async function set(on: boolean): Promise<void> {
-    setBusy(true)
-    try {
+  const set = (on: boolean): Promise<void> =>
+    act(full, async () => {
       await call('POST', '/api/outputs', { body: { name: full, value: on ? 1 : 0 } })
-      say(`${full} is ${on ? 'on' : 'off'}`)
-    } catch (thrown) {
-      sayError(thrown, full)
-    }
-    setBusy(false)
-    reload()
-  }
+      return `${full} is ${on ? 'on' : 'off'}`
+    })
   return (
     <li class="row">
       <div>
@@ -133,19 +113,14 @@ function Outputs() {
   const list = useResource<{ items: readonly Output[] }>('/api/outputs', REFRESH_MS)
   return (
     <Card title="Outputs">
-      <Loaded from={list} what="outputs">
-        {({ items }) =>
-          items.length === 0 ? (
-            <Empty>No outputs configured. Add outputs to a gpio source in gateway.sources.</Empty>
-          ) : (
-            <ul class="rows">
-              {items.map(output => (
-                <OutputRow key={`${output.source}.${output.name}`} output={output} reload={list.reload} />
-              ))}
-            </ul>
-          )
-        }
-      </Loaded>
+      <Items
+        from={list}
+        what="outputs"
+        of={({ items }) => items}
+        empty="No outputs configured. Add outputs to a gpio source in gateway.sources."
+      >
+        {output => <OutputRow key={`${output.source}.${output.name}`} output={output} reload={list.reload} />}
+      </Items>
     </Card>
   )
 }

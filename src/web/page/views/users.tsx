@@ -1,11 +1,12 @@
 // Users of the page and of the HTTP interface: who they are, what they may, and making, changing and removing them.
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { fieldsOf, useAction } from '../lib/action'
 import { asApiError, call } from '../lib/api'
 import { useResource } from '../lib/resource'
-import { say, sayError } from '../lib/say'
+import { say } from '../lib/say'
 import { may } from '../lib/session'
 import type { Role, User } from '../lib/types'
-import { Card, Confirm, Empty, Loaded, Switch } from '../ui/parts'
+import { Button, Card, Confirm, Items, Switch } from '../ui/parts'
 import { WriteNote } from '../ui/writenote'
 
 const ROLES: readonly (readonly [Role, string])[] = [
@@ -47,10 +48,8 @@ function NewUser({ reload }: { reload(): void }) {
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState('')
   async function add(event: SubmitEvent): Promise<void> {
-    event.preventDefault()
     const form = event.currentTarget as HTMLFormElement
-    const values = new FormData(form)
-    const text = (name: string): string => String(values.get(name) ?? '')
+    const text = fieldsOf(event)
     const password = text('password')
     setBusy(true)
     setError('')
@@ -115,13 +114,7 @@ function Password({ username, onDone }: { username: string; onDone(password: str
   const input = useRef<HTMLInputElement>(null)
   useEffect(() => input.current?.focus(), [])
   return (
-    <form
-      class="line gap-above"
-      onSubmit={event => {
-        event.preventDefault()
-        onDone(String(new FormData(event.currentTarget).get('password') ?? ''))
-      }}
-    >
+    <form class="line gap-above" onSubmit={event => onDone(fieldsOf(event)('password'))}>
       <input type="text" name="username" value={username} autocomplete="username" hidden readOnly />
       <label class="hidden" for={id}>
         New password of {username}
@@ -138,30 +131,26 @@ function Password({ username, onDone }: { username: string; onDone(password: str
       <button type="submit" class="primary">
         Set
       </button>
-      <button type="button" class="plain" onClick={() => onDone(null)}>
-        Cancel
-      </button>
+      <Button onClick={() => onDone(null)}>Cancel</Button>
     </form>
   )
 }
 
 function UserRow({ user, reload }: { user: User; reload(): void }) {
   const { username, role, enabled, created_at } = user
-  const [busy, setBusy] = useState(false)
+  const { busy, act } = useAction(reload)
   const [changing, setChanging] = useState<'' | 'password' | 'remove'>('')
   const path = `/users/${encodeURIComponent(username)}`
   const locked = busy || !may('admin')
 
-  async function act(method: 'PUT' | 'DELETE', body: object | undefined, done: string): Promise<void> {
-    setBusy(true)
-    try {
-      await call(method, path, body && { body })
-      say(done)
-    } catch (thrown) {
-      sayError(thrown, username)
-    }
-    setBusy(false)
-    reload()
+  const change = (body: object, done: string): Promise<void> =>
+    act(username, async () => {
+      await call('PUT', path, { body })
+      return done
+    })
+  const remove = async (): Promise<string> => {
+    await call('DELETE', path)
+    return `${username} was removed`
   }
 
   return (
@@ -180,7 +169,7 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
             label={`Role of ${username}`}
             value={role}
             disabled={locked}
-            onChange={next => void act('PUT', { role: next }, `${username} is ${next} now`)}
+            onChange={next => void change({ role: next }, `${username} is ${next} now`)}
           />
           <span class="labelled">
             <span class="quiet small" aria-hidden="true">
@@ -190,15 +179,15 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
               label={`${username} may sign in`}
               on={enabled}
               disabled={locked}
-              onChange={on => void act('PUT', { enabled: on }, `${username} may ${on ? '' : 'not '}sign in now`)}
+              onChange={on => void change({ enabled: on }, `${username} may ${on ? '' : 'not '}sign in now`)}
             />
           </span>
-          <button type="button" class="plain" disabled={locked} onClick={() => setChanging('password')}>
+          <Button disabled={locked} onClick={() => setChanging('password')}>
             Password<span class="hidden"> of {username}</span>
-          </button>
-          <button type="button" class="plain" disabled={locked} onClick={() => setChanging('remove')}>
+          </Button>
+          <Button disabled={locked} onClick={() => setChanging('remove')}>
             Remove<span class="hidden"> {username}</span>
-          </button>
+          </Button>
         </div>
       </div>
       {changing === 'password' && (
@@ -206,7 +195,7 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
           username={username}
           onDone={password => {
             setChanging('')
-            if (password !== null) void act('PUT', { password }, `${username} has a new password`)
+            if (password !== null) void change({ password }, `${username} has a new password`)
           }}
         />
       )}
@@ -216,7 +205,7 @@ function UserRow({ user, reload }: { user: User; reload(): void }) {
           action="Remove"
           onDone={yes => {
             setChanging('')
-            if (yes) void act('DELETE', undefined, `${username} was removed`)
+            if (yes) void act(username, remove)
           }}
         >
           <p>Open sessions of this user end immediately.</p>
@@ -232,19 +221,9 @@ export function Users() {
     <div class="stack">
       <WriteNote needs="admin" what="changing users" />
       <Card title="Users">
-        <Loaded from={list} what="users">
-          {({ users }) =>
-            users.length === 0 ? (
-              <Empty>No users yet. Sign in with the admin token.</Empty>
-            ) : (
-              <ul class="rows">
-                {users.map(user => (
-                  <UserRow key={user.username} user={user} reload={list.reload} />
-                ))}
-              </ul>
-            )
-          }
-        </Loaded>
+        <Items from={list} what="users" of={({ users }) => users} empty="No users yet. Sign in with the admin token.">
+          {user => <UserRow key={user.username} user={user} reload={list.reload} />}
+        </Items>
       </Card>
       {may('admin') && <NewUser reload={list.reload} />}
     </div>

@@ -1,12 +1,11 @@
 // Versions of the SD image, and installing a new one. Elsewhere nothing is shown: only the image has slots.
-import { useState } from 'preact/hooks'
+import { fieldsOf, useAction } from '../lib/action'
 import { call } from '../lib/api'
 import { live } from '../lib/live'
 import { useStore } from '../lib/observable'
 import { useResource } from '../lib/resource'
-import { say, sayError } from '../lib/say'
 import { may } from '../lib/session'
-import { Card, Loaded } from '../ui/parts'
+import { Card, Loaded, Problem } from '../ui/parts'
 
 interface Slots {
   slots: { slot: string; version: string | null; running: boolean; state: string }[]
@@ -18,22 +17,19 @@ interface Slots {
 const REFRESH_MS = 5_000
 
 function Install({ busy, reload }: { busy: boolean; reload(): void }) {
-  const [asking, setAsking] = useState(false)
-  async function install(event: SubmitEvent): Promise<void> {
-    event.preventDefault()
-    const source = String(new FormData(event.currentTarget as HTMLFormElement).get('source') ?? '').trim()
-    setAsking(true)
-    try {
-      await call('POST', '/api/update', { body: { source } })
-      say('The update is fetched; the board restarts when it is written')
-    } catch (thrown) {
-      sayError(thrown, 'The update was not started')
-    }
-    setAsking(false)
-    reload()
+  const { busy: asking, act } = useAction(reload)
+  const install = async (source: string): Promise<string> => {
+    await call('POST', '/api/update', { body: { source } })
+    return 'The update is fetched; the board restarts when it is written'
   }
   return (
-    <form class="line gap-above" onSubmit={event => void install(event)}>
+    <form
+      class="line gap-above"
+      onSubmit={event => {
+        const source = fieldsOf(event)('source').trim()
+        void act('The update was not started', () => install(source))
+      }}
+    >
       <label class="hidden" for="update-source">
         Address of an update
       </label>
@@ -85,11 +81,7 @@ function Shown() {
                 {last.reason && `: ${last.reason}`}
               </p>
             )}
-            {problem && (
-              <p class="error" role="alert">
-                Not installed: {problem}
-              </p>
-            )}
+            {problem && <Problem>Not installed: {problem}</Problem>}
             {progress && (
               <p role="status">
                 Installing: {progress.step} {Math.round(progress.done * 100)} %
