@@ -12,6 +12,11 @@ const TUNED = [
   ['src/log/log-options.ts', 'o.segmentBytes ?? MIB,', 'SIM.segmentBytes ?? o.segmentBytes ?? MIB,'],
   ['src/log/log-options.ts', '32 * KIB)', 'SIM.leastSegment ?? 32 * KIB)'],
   ['src/log/log-options.ts', 'o.bufferBytes ?? 8 * MIB', 'SIM.bufferBytes ?? o.bufferBytes ?? 8 * MIB'],
+  [
+    'src/gateway/uplink/send-queue.ts',
+    'item.done = true\n    if (oversized',
+    'item.done = true\n    SIM.settled?.(item.seq)\n    if (oversized',
+  ],
   ['src/log/segments.ts', 'base + RESERVE', 'base + (SIM.reserve ?? RESERVE)'],
 ]
 

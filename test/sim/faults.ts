@@ -3,7 +3,7 @@
 import { BROKER } from './broker'
 import { Dice } from './engine'
 import type { Fault } from './plan'
-import { addressOf, type Edit, type Machine, type World } from './world'
+import { addressOf, type Card, type Edit, type Machine, type World } from './world'
 
 /** Puts every fault of the plan on the clock. */
 export function schedule(world: World): void {
@@ -206,9 +206,19 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       machine.stop()
       return
     case 'new-card':
-      machine.die(true)
-      machine.insertNewCard()
+      machine.insert()
       return
+    case 'old-card': {
+      let card: Card | undefined
+      const copy = (): void => void (card = machine.copy())
+      if (power) copy()
+      else {
+        machine.armed.set('stopped', copy)
+        machine.stop()
+      }
+      over(() => card && machine.insert(card))
+      return
+    }
     case 'reload': {
       const { intervalMs } = world.plan
       const uplink = {

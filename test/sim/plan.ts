@@ -28,8 +28,9 @@ export const FAULTS = [
   'broker-mute', // it acknowledges nothing for a while
 ] as const
 /** Drawn beside the others. `rot`: bits of a sealed segment change; `reload`: the file of the configuration is another and is read again;
- *  `new-card`: a gateway goes on with its configuration alone. */
-export type FaultKind = (typeof FAULTS)[number] | 'rot' | 'reload' | 'new-card'
+ *  `new-card`: a machine goes on with its configuration alone; `old-card`: with a copy of its card, made while it ran (`power`) or
+ *  after a clean stop, some time before. */
+export type FaultKind = (typeof FAULTS)[number] | 'rot' | 'reload' | 'new-card' | 'old-card'
 
 export interface Fault {
   readonly kind: FaultKind
@@ -140,8 +141,14 @@ export function planOf(
     }
   const card = drawn.fork('card')
   if (card.chance(0.15)) {
-    const [machine, at] = [1 + card.below(gateways), card.next() * end]
+    const [gateway, at] = [1 + card.below(gateways), card.next() * end]
+    const machine = card.chance(0.4) ? 0 : gateway
     faults.push({ kind: 'new-card', at, machine, ms: 0, seed: card.below(2 ** 31), power: true })
+  }
+  const old = drawn.fork('old')
+  if (old.chance(0.15)) {
+    const [machine, at, ms] = [old.below(gateways + 1), old.next() * end, old.scale(2000, 0.7 * end)]
+    faults.push({ kind: 'old-card', at, machine, ms, seed: old.below(2 ** 31), power: old.chance(0.5) })
   }
   // a segment is several blocks of the medium, as any that can be configured
   const tuning: Tuning = {

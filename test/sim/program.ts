@@ -42,6 +42,8 @@ export interface Tuning {
   maxBytes?: number
   reserve?: number
   bufferBytes?: number
+  /** the upstream, or a broker, has the record of this number: it is not sent again by this process */
+  settled?: (seq: number) => void
 }
 
 export interface MachineParts {

@@ -26,6 +26,8 @@ class Device {
   readonly readings = new Map<number, Reading>()
   /** in its own log, by the counter */
   readonly logged = new Map<number, Logged>()
+  /** the same by the number of the record */
+  readonly numbers = new Map<number, number>()
   readonly committed = new Set<number>()
   /** of them what the upstream is not known to have */
   readonly ahead = new Map<number, Logged>()
@@ -35,7 +37,27 @@ class Device {
   /** lost by the bounds of the gateway's log, which names them */
   readonly dropped = new Set<number>()
   lastTime = 0
+  /** counters that the upstream, or a broker, acknowledged, and when */
+  readonly settled = new Map<number, number>()
+  /** the upstream had committed them and has an older card now */
+  readonly gone = new Set<number>()
+  goneAt = Number.NEGATIVE_INFINITY
+
+  /** The upstream had it, said so, and no longer has it: nobody sends it again. */
+  lost(n: number): boolean {
+    const settled = this.settled.get(n)
+    return this.gone.has(n) && settled !== undefined && settled < this.goneAt + LATE_ANSWER_MS
+  }
 }
+
+/** What was true of a machine when its card was copied: the readings of each device, and those committed. */
+export type Memory = ReadonlyMap<
+  Device,
+  { readonly list: ReadonlyMap<number, Logged>; readonly committed: ReadonlySet<number> }
+>
+
+/** an answer that an upstream sent before it had another card comes within this time: delays, and processes that are frozen */
+const LATE_ANSWER_MS = 90_000
 
 const T_ZERO = 273.15
 /** kelvin: of another reading it differs by more than the wire rounds */
@@ -102,12 +124,49 @@ export class Truth {
     this.#waiting.set(machine, [])
   }
 
-  /** A gateway has another card: what only the old one had is lost. */
-  erased(machine: Machine): void {
+  /** The devices that a machine's log has, with what is known of each there. */
+  *#of(machine: Machine): Iterable<[Device, Map<number, Logged>, Set<number>]> {
+    if (machine.isUpstream)
+      for (const device of this.devices.values()) yield [device, device.upstream, device.upCommitted]
+    else {
+      const device = this.device(`GW${machine.number}`)
+      yield [device, device.logged, device.committed]
+    }
+  }
+
+  /** For a copy of its card. */
+  memory(machine: Machine): Memory {
+    return new Map(
+      [...this.#of(machine)].map(([device, list, committed]) => [
+        device,
+        { list: new Map(list), committed: new Set(committed) },
+      ]),
+    )
+  }
+
+  /** A machine has another card: what only the one before had is lost, and all else is as it was when the copy was made. */
+  inserted(machine: Machine, memory?: Memory): void {
+    for (const [device, list, committed] of this.#of(machine)) {
+      const then = memory?.get(device)
+      if (machine.isUpstream) {
+        for (const n of committed) if (!then?.committed.has(n)) device.gone.add(n)
+        device.goneAt = this.world.engine.now
+        // what the gateway still has it sends again, unless it was told that it need not
+        for (const [n, logged] of device.logged)
+          if (device.gone.has(n) && device.committed.has(n)) device.ahead.set(n, logged)
+      } else device.ahead.clear()
+      list.clear()
+      committed.clear()
+      for (const [n, logged] of then?.list ?? []) list.set(n, logged)
+      for (const n of then?.committed ?? []) committed.add(n)
+    }
+  }
+
+  /** The uplinks of a gateway are done with a record. */
+  settled(machine: Machine, seq: number): void {
     const device = this.device(`GW${machine.number}`)
-    for (const n of device.committed) if (!device.upCommitted.has(n)) device.committed.delete(n)
-    device.logged.clear()
-    device.ahead.clear()
+    const n = device.numbers.get(seq)
+    if (n !== undefined && !device.settled.has(n)) device.settled.set(n, this.world.engine.now)
   }
 
   #broken(text: string): void {
@@ -131,7 +190,10 @@ export class Truth {
     const logged = { seq, tRaw: fact.tRaw }
     list.set(n, logged)
     if (machine.isUpstream) this.counts.arrived++
-    else device.ahead.set(n, logged)
+    else {
+      device.ahead.set(n, logged)
+      device.numbers.set(seq, n)
+    }
     this.#waiting.get(machine)!.push({ seq, device, n })
   }
 
@@ -191,7 +253,7 @@ export class Truth {
     const device = this.device(`GW${machine.number}`)
     const { firstSeq } = gateway.log
     for (const [n, logged] of device.ahead)
-      if (device.upCommitted.has(n)) device.ahead.delete(n)
+      if (device.upCommitted.has(n) || device.lost(n)) device.ahead.delete(n)
       else if (
         logged.seq <= seq &&
         logged.seq >= firstSeq &&
@@ -252,6 +314,7 @@ export class Truth {
             `${machine.name}: reading ${n} of ${name} has seq ${now.seq} after a start, before it ${was.seq}`,
           )
         list.set(n, now)
+        if (!machine.isUpstream) device.numbers.set(now.seq, n)
         if (!machine.isUpstream && !device.upCommitted.has(n)) device.ahead.set(n, now)
         // recovery syncs what it adopts before anything is answered, unless the disk refuses
         if (!log.degraded) committed.add(n)
@@ -319,7 +382,7 @@ export class Truth {
       if (machine.isUpstream || this.world.plan.diskMode === 'lying') continue
       const device = this.device(`GW${machine.number}`)
       for (const n of device.committed) {
-        if (device.upCommitted.has(n)) continue
+        if (device.upCommitted.has(n) || device.lost(n)) continue
         const { seq } = device.logged.get(n) ?? { seq: 0 }
         const drops = log.losses.filter(({ reason }) => reason === 'dropped')
         // the ledger keeps the newest 64 ranges of a reason

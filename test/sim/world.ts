@@ -7,7 +7,7 @@ import { type Dice, Engine, fnv } from './engine'
 import { type Host, Net } from './net'
 import type { Plan } from './plan'
 import { type Compiled, Program } from './program'
-import { Truth } from './truth'
+import { type Memory, Truth } from './truth'
 
 /** A broken promise: the run ends. */
 export class Broken extends Error {}
@@ -31,6 +31,14 @@ export interface Edit {
   readonly reversed?: boolean
   /** switched off for a while */
   readonly without?: 'uplinks' | 'sources' | 'receivers' | undefined
+}
+
+/** A medium at some time: what is on it, and what was true of it. */
+export interface Card {
+  readonly files: ReadonlyMap<string, string | Uint8Array>
+  readonly edit: Edit | undefined
+  readonly rotted: readonly (readonly [number, number])[]
+  readonly memory: Memory | undefined
 }
 
 export class Machine {
@@ -104,12 +112,19 @@ export class Machine {
     this.later()
   }
 
-  /** The card is another, with nothing on it but the configuration. */
-  insertNewCard(): void {
-    this.disk.erase()
-    this.disk.put('/data/Config.json', JSON.stringify(this.world.config(this)))
-    this.rotted.length = 0
-    this.world.truth.erased(this)
+  /** What is on its card now. */
+  copy(): Card {
+    const { disk, edit, rotted } = this
+    return { files: disk.copy(), edit, rotted: [...rotted], memory: this.world.truth.memory(this) }
+  }
+
+  /** Its card is another: an older copy, or a new one with nothing on it but the configuration. */
+  insert(card?: Card): void {
+    this.die(true)
+    if (card) this.edit = card.edit
+    this.disk.restore(card?.files ?? new Map([['/data/Config.json', JSON.stringify(this.world.config(this))]]))
+    this.rotted.splice(0, Number.POSITIVE_INFINITY, ...((card?.rotted ?? []) as [number, number][]))
+    this.world.truth.inserted(this, card?.memory)
   }
 
   /** Starts again after a while, as the service manager does. */
@@ -134,7 +149,9 @@ export class Machine {
         disk: this.disk,
         host: this.host,
         wall: () => this.wall,
-        tuning: this.isUpstream ? { ...world.plan.tuning, maxBytes: undefined! } : world.plan.tuning,
+        tuning: this.isUpstream
+          ? { ...world.plan.tuning, maxBytes: undefined! }
+          : { ...world.plan.tuning, settled: seq => world.truth.settled(this, seq) },
         note: line => world.note(line),
         noteRoundabout: what => void world.roundabouts.set(what, (world.roundabouts.get(what) ?? 0) + 1),
       },
@@ -228,6 +245,7 @@ export class Machine {
       this.program = this.gateway = undefined
       this.starting = false
       world.truth.died(this)
+      this.happened('stopped')
       this.later()
     }
     gateway.stop().then(gone, error => {
