@@ -153,7 +153,7 @@ export function planOf(
   // a segment is several blocks of the medium, as any that can be configured
   const tuning: Tuning = {
     ...(drawn.chance(0.7) && { segmentBytes: drawn.pick([8192, 8192, 16_384, 32_768]), leastSegment: 8192 }),
-    ...(drawn.chance(0.25) && { maxBytes: drawn.pick([32_768, 65_536]) }),
+    ...(drawn.chance(0.25) && { maxBytes: drawn.pick([65_536, 98_304]) }),
     ...(drawn.chance(0.3) && { reserve: drawn.pick([256, 4096]) }),
     ...(drawn.chance(0.2) && { bufferBytes: drawn.pick([4096, 16_384]) }),
   }

@@ -11,6 +11,8 @@ interface Reading {
   readonly n: number
   /** true UNIX ms */
   readonly at: number
+  /** virtual ms */
+  readonly measured: number
   readonly rows: readonly Row[]
 }
 
@@ -42,11 +44,15 @@ class Device {
   /** the upstream had committed them and has an older card now */
   readonly gone = new Set<number>()
   goneAt = Number.NEGATIVE_INFINITY
+  /** what is acknowledged from then on is not lost by that card */
+  blindUntil = Number.NEGATIVE_INFINITY
+  /** a broker acknowledged packets under keys that only the card before had */
+  brokered = false
 
-  /** The upstream had it, said so, and no longer has it: nobody sends it again. */
+  /** The upstream had it, or a broker had it for it, said so, and can not have it any more: nobody sends it again. */
   lost(n: number): boolean {
     const settled = this.settled.get(n)
-    return this.gone.has(n) && settled !== undefined && settled < this.goneAt + LATE_ANSWER_MS
+    return settled !== undefined && settled < this.blindUntil && (this.brokered || this.gone.has(n))
   }
 }
 
@@ -93,7 +99,7 @@ export class Truth {
       // changes rarely: a DIFF leaves it out
       ['slow', 'OK', Math.floor(n / 7) % 50, 'Pa'],
     ]
-    device.readings.set(n, { n, at: machine.wall - machine.wrongBy, rows })
+    device.readings.set(n, { n, at: machine.wall - machine.wrongBy, measured: this.world.engine.now, rows })
     this.counts.readings++
     return rows
   }
@@ -116,7 +122,7 @@ export class Truth {
       machine.happened('cursor')
       return own
     }
-    log.onCommit(seq => this.#commit(machine, seq))
+    log.onCommit(seq => this.#commit(machine, gateway, seq))
   }
 
   died(machine: Machine): void {
@@ -151,6 +157,9 @@ export class Truth {
       if (machine.isUpstream) {
         for (const n of committed) if (!then?.committed.has(n)) device.gone.add(n)
         device.goneAt = this.world.engine.now
+        device.brokered = this.world.plan.media.includes('MQTT')
+        // with a broker: until a reading from after that has come
+        device.blindUntil = device.brokered ? Number.POSITIVE_INFINITY : device.goneAt + LATE_ANSWER_MS
         // what the gateway still has it sends again, unless it was told that it need not
         for (const [n, logged] of device.logged)
           if (device.gone.has(n) && device.committed.has(n)) device.ahead.set(n, logged)
@@ -234,11 +243,16 @@ export class Truth {
       this.#broken(`${what} has the time ${fact.tRaw}, and ${own.tRaw} where it was measured`)
   }
 
-  #commit(machine: Machine, seq: number): void {
+  #commit(machine: Machine, gateway: Gateway, seq: number): void {
     const waiting = this.#waiting.get(machine)!
     while (waiting.length > 0 && waiting[0]!.seq <= seq) {
-      const { device, n } = waiting.shift()!
+      const { device, n, seq: own } = waiting.shift()!
+      // a commit passes what RAM could not keep before it
+      if (this.#named(gateway, own)) continue
       ;(machine.isUpstream ? device.upCommitted : device.committed).add(n)
+      const { now } = this.world.engine
+      if (machine.isUpstream && device.brokered && device.readings.get(n)!.measured > device.goneAt)
+        device.blindUntil = Math.min(device.blindUntil, now + LATE_ANSWER_MS)
     }
     machine.happened('commit')
   }
