@@ -2,12 +2,13 @@
 // killed and started again. What is true is kept beside them: every reading that a source gave, every record that a log has
 // committed. The invariants are checked against that while the world runs.
 import { BROKER, Broker } from './broker'
+import type { Memory } from './device'
 import { Crash, Disk } from './disk'
 import { type Dice, Engine, fnv } from './engine'
 import { type Host, Net } from './net'
 import type { Plan } from './plan'
 import { type Compiled, Program } from './program'
-import { type Memory, Truth } from './truth'
+import { Truth } from './truth'
 
 /** A broken promise: the run ends. */
 export class Broken extends Error {}
@@ -150,7 +151,7 @@ export class Machine {
         host: this.host,
         wall: () => this.wall,
         tuning: this.isUpstream
-          ? { ...world.plan.tuning, maxBytes: undefined! }
+          ? { ...world.plan.tuning, maxBytes: undefined!, windowPackets: world.plan.windowPackets }
           : { ...world.plan.tuning, settled: seq => world.truth.settled(this, seq) },
         note: line => world.note(line),
         noteRoundabout: what => void world.roundabouts.set(what, (world.roundabouts.get(what) ?? 0) + 1),
@@ -278,6 +279,7 @@ export class World {
   ) {
     this.net = new Net(this.engine, dice.fork('net'))
     Object.assign(this.net.weather, plan.weather)
+    this.net.samePorts = plan.samePorts
     this.broker = new Broker(this.engine, this.net, dice.fork('broker'))
     this.broker.doubles = plan.weather.double
     // the upstream was there before its gateways
@@ -312,7 +314,7 @@ export class World {
     const { number, edit = {} } = machine
     const some = <T>(name: Edit['without'], list: T[]): T[] => (edit.without === name ? [] : list)
     const common = {
-      storage: { sql: { enabled: false } },
+      storage: { sql: { enabled: number === 0 && plan.windowPackets > 0 } },
       engine_settings: plan.config.engine,
       // plaintext that waits in a broker is refused once there is a session over another uplink
       security_settings: { require_secure: plan.media.length > 1 && plan.media.includes('MQTT') },
