@@ -12,7 +12,7 @@ const LIVENESS_MS = 15 * 60_000
 const AFTERGLOW_MS = 60_000
 const LOOK_MS = 5000
 /** the view is asked for everything at the end */
-const VIEW_MS = 120_000
+const VIEW_MS = 240_000
 
 export interface RunOptions {
   hours: number

@@ -8,6 +8,11 @@ export async function checkView(world: World): Promise<void> {
   const { upstream, plan, truth } = world
   const { log } = upstream.gateway!
   const database = upstream.gateway!.database!
+  // while no window can be written the oldest rows leave the view; a new worker reads the log for what is in no window
+  if (database.status().left > 0) {
+    upstream.program!.threads.at(-1)?.die(new Error('out of memory'))
+    await new Promise<void>(resolve => world.engine.after(60_000, resolve))
+  }
   const named = (seq: number): boolean => log.losses.some(({ from, to }) => from <= seq && seq <= to)
   for (const [name, device] of truth.devices) {
     const seen = new Set<number>()
