@@ -158,7 +158,7 @@ export function planOf(
     faults.push({ kind: 'old-card', at, machine, ms, seed: old.below(2 ** 31), power: old.chance(0.5) })
   }
   const view = drawn.fork('view')
-  const windowPackets = (sql ?? view.chance(0.08)) ? view.pick([20, 60, 200, 1000]) : 0
+  const windowPackets = (sql ?? view.chance(0.05)) ? view.pick([20, 60, 200, 1000]) : 0
   if (windowPackets > 0)
     for (let left = view.below(4); left > 0; left--) {
       const [at, seed] = [view.next() * end, view.below(2 ** 31)]
@@ -186,7 +186,7 @@ export function planOf(
     }
   // a log that is full: no way to the upstream for long, and starts that take room too
   const full = drawn.fork('full')
-  const fills = full.chance(0.06)
+  const fills = full.chance(0.04)
   if (fills) {
     const machine = 1 + full.below(gateways)
     const [at, ms] = [full.between(0.02, 0.1) * end, full.between(0.6, 0.8) * end]
