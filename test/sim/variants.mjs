@@ -209,7 +209,6 @@ export const UNNOTICED = [
   'repeated-acknowledged-early',
   'same-epoch',
   'base-of-newest',
-  'ack-is-ordinal',
   'full-refuses-cursor',
   'room-is-damage',
 ]
