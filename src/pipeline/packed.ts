@@ -7,7 +7,7 @@ import type { MetaOf } from './slot-meta-cache'
 import { readFull, type Shape, SlotHistory, shapeOf } from './slots'
 import { isPlainSignature, templateText } from './text'
 
-const VERSION = 1
+const VERSION = 2
 /** any token: the text is only made to be read back */
 const TOKEN = 'AAAAAAAA'
 

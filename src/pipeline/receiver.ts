@@ -79,6 +79,7 @@ export class Receiver extends ReceiverMemory {
     const now = this.#clock.wall()
     const history = plainFrame(packet, 0, packet.length) ? this.#read(packet, 0, packet.length, epoch, now) : null
     if (history === null) return this.#slow(packet, epoch, now, seq)
+    if (seq > history.seq) history.seq = seq
     if (seq > 0 && isFull(packet[0]!)) history.fullSeq = seq
     const fact = this.#facts.make(history, readU32(packet, 2), history.newest)
     const meta = plainMeta(packet, fact)
@@ -142,7 +143,9 @@ export class Receiver extends ReceiverMemory {
       : ahead
         ? this.#ahead(sourceAid, tid, now)
         : this.memory.find(sourceAid, epoch, now)
+    if (scope?.unproved) this.memory.prove(scope, seq)
     const history = scope?.templates.get(tid)
+    if (history && seq > history.seq) history.seq = seq
     // what has no time follows on what was heard last
     const newest = Math.max(0, history?.newest ?? 0)
     const ts = header.ts === 0 ? newest : this.#reference ? Math.max(newest, time) : time
@@ -150,7 +153,7 @@ export class Receiver extends ReceiverMemory {
     if (full) {
       const received = this.#full(scope!, ts, opened)
       const learned = meta.template_learned ? scope!.templates.get(tid) : undefined
-      if (learned) learned.fullSeq = seq
+      if (learned) learned.fullSeq = learned.seq = seq
       return received
     }
     if (!history)

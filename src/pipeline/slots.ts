@@ -127,6 +127,8 @@ export class SlotHistory {
   lateRun = 0
   /** number of the newest FULL in the exchange; 0 outside of it */
   fullSeq = 0
+  /** highest number of a frame in its run */
+  seq = 0
   /** only shape, states and units are known, from before an unclean stop: a DIFF gives what it carries, until a FULL (X33) */
   rebuilt = false
   /** whether the frame at hand changed a `state.unit`, and whether it changed a unit */
@@ -317,6 +319,7 @@ export class SlotHistory {
     out.count(this.weight)
     out.count(2 * this.lateRun + (this.rebuilt ? 1 : 0))
     out.float(this.#newest)
+    out.count(this.seq)
     const rows: number[] = []
     for (let k = 1; k <= KEPT_STATES && this.#head >= 0; k++) {
       const row = (this.#head + k) % KEPT_STATES
@@ -344,6 +347,7 @@ export class SlotHistory {
     this.lateRun = runs >> 1
     this.rebuilt = runs % 2 === 1
     this.#newest = from.float()
+    this.seq = from.count()
     const rows = from.count()
     if (rows > KEPT_STATES) throw new RangeError('more states than are kept')
     for (let row = 0; row < rows; row++) {

@@ -34,6 +34,8 @@ export interface Scope {
   /** bytes of all its templates */
   weight: number
   heardAt: number
+  /** of an exchange, from before the start: whether it is as new as the sender believes shows at its next frame */
+  unproved: boolean
 }
 
 export interface Source {
@@ -106,7 +108,7 @@ export class Sources {
     let scope = source.scopes.get(epoch)
     if (!scope) {
       this.#dropRuns(source, now)
-      scope = { source, epoch, templates: new Map(), weight: 0, heardAt: now }
+      scope = { source, epoch, templates: new Map(), weight: 0, heardAt: now, unproved: false }
       source.scopes.set(epoch, scope)
     }
     scope.heardAt = now
@@ -131,8 +133,21 @@ export class Sources {
     if (source === undefined) return undefined
     source.used = ++this.#tick
     const scope = source.scopes.get(epoch)
-    if (scope !== undefined) scope.heardAt = now
+    if (scope === undefined || scope.unproved) return undefined
+    scope.heardAt = now
     return scope
+  }
+
+  /**
+   * Frame `seq` of a run whose templates are from before the start. Is it not the next one, the sender may have had answers that this
+   * receiver knows nothing of, as it has an older copy of its disk: nothing is built on these templates until a FULL.
+   */
+  prove(scope: Scope, seq: number): void {
+    let newest = 0
+    for (const history of scope.templates.values()) newest = Math.max(newest, history.seq)
+    if (seq <= newest) return
+    scope.unproved = false
+    if (seq > newest + 1) for (const history of scope.templates.values()) history.invalidate()
   }
 
   /** Whether anything is remembered of that AID. */
@@ -160,15 +175,17 @@ export class Sources {
     this.#byAid.set(source.aid, source)
   }
 
-  #put(source: Source, epoch: number, templates: Map<number, SlotHistory>, heardAt: number): void {
+  #put(source: Source, epoch: number, templates: Map<number, SlotHistory>, heardAt: number, earlier = false): void {
     let weight = 0
     for (const history of templates.values()) weight += history.weight
-    source.scopes.set(epoch, { source, epoch, templates, weight, heardAt })
+    const unproved = earlier && epoch !== BARE && epoch !== AHEAD
+    source.scopes.set(epoch, { source, epoch, templates, weight, heardAt, unproved })
     this.#weight += weight
   }
 
   /** A source out of the spill. */
   #back(aid: number): Source | undefined {
+    const earlier = this.#options.spill?.isEarlier(aid)
     const packed = this.#options.spill?.take(aid)
     if (!packed) return undefined
     try {
@@ -177,7 +194,7 @@ export class Sources {
       // what the log had of it at the start
       for (const [shape, { ts }] of this.#minTimestamps.get(aid) ?? []) raiseMinTimestamp(minTimestamps, shape, ts)
       this.#minTimestamps.delete(aid)
-      for (const { epoch, templates, heardAt } of scopes) this.#put(source, epoch, templates, heardAt)
+      for (const { epoch, templates, heardAt } of scopes) this.#put(source, epoch, templates, heardAt, earlier)
       this.#enter(source)
       this.#fit(source)
       return source
@@ -281,10 +298,13 @@ export class Sources {
 
   #spill(source: Source, spill: Spill): void {
     let newest = -1
-    for (const { templates } of source.scopes.values())
+    let earlier = false
+    for (const { templates, unproved } of source.scopes.values()) {
+      earlier ||= unproved
       for (const history of templates.values()) newest = Math.max(newest, history.newest)
+    }
     this.#minTimestamps.delete(source.aid)
-    spill.put(source.aid, packSource(this.#packer, { ...source, scopes: source.scopes.values() }), newest)
+    spill.put(source.aid, packSource(this.#packer, { ...source, scopes: source.scopes.values() }), newest, earlier)
   }
 
   #leave(source: Source): void {

@@ -34,6 +34,8 @@ interface SpilledEntry {
   readonly length: number
   /** newest TS of all its templates */
   readonly newest: number
+  /** of the run before */
+  readonly earlier: boolean
 }
 
 interface SpillOptions {
@@ -78,12 +80,17 @@ export class Spill {
     return this.#places.has(aid)
   }
 
+  /** Whether it is from before the start, which may be the start of an older copy. */
+  isEarlier(aid: number): boolean {
+    return this.#places.get(aid)?.earlier === true
+  }
+
   /** Takes a packed source in; the bytes are copied. */
-  put(aid: number, packed: Uint8Array, newest: number): void {
+  put(aid: number, packed: Uint8Array, newest: number, earlier = false): void {
     this.#remove(aid)
     this.counters.spilled++
     const before = this.#nextId
-    this.#append(aid, packed, newest)
+    this.#append(aid, packed, newest, earlier)
     // each new segment is paid for by an old one, or a few where much is to be moved
     for (let step = 0; step < MOST_STEPS && this.#nextId !== before && this.#bound(); step++);
   }
@@ -124,7 +131,7 @@ export class Spill {
     }
   }
 
-  #append(aid: number, packed: Uint8Array, newest: number): void {
+  #append(aid: number, packed: Uint8Array, newest: number, earlier: boolean): void {
     const length = HEADER + packed.length
     let segment = this.#segments.at(-1)
     if (!segment?.bytes || segment.used + length > segment.bytes.length) {
@@ -141,7 +148,7 @@ export class Spill {
     bytes.writeUInt32LE(checksum(bytes, at, length), at + 16)
     segment.used += length
     segment.live += length
-    this.#places.set(aid, { segment, at, length, newest })
+    this.#places.set(aid, { segment, at, length, newest, earlier })
   }
 
   #remove(aid: number): void {
@@ -193,16 +200,17 @@ export class Spill {
 
   /** Writes again what a segment still has of use, and drops it. */
   #renew(segment: Segment): void {
-    const kept: { aid: number; packed: Buffer | null; newest: number }[] = []
+    const kept: { aid: number; packed: Buffer | null; place: SpilledEntry }[] = []
     for (const [aid, place] of this.#places) {
       if (place.segment !== segment) continue
       const record = this.#read(place)
       const packed = record && sound(record, aid) ? record.subarray(HEADER) : null
-      kept.push({ aid, packed, newest: place.newest })
+      kept.push({ aid, packed, place })
     }
-    for (const { aid, packed, newest } of kept) {
+    for (const { aid, packed, place } of kept) {
+      const { newest, earlier } = place
       this.#places.delete(aid)
-      if (packed) this.#append(aid, packed, newest)
+      if (packed) this.#append(aid, packed, newest, earlier)
       else this.#lose(aid, newest)
     }
     this.#drop(segment)
@@ -312,7 +320,7 @@ export class Spill {
       if (length < HEADER || at + length > bytes.length) break
       const aid = bytes.readUInt32LE(at + 4)
       this.#remove(aid)
-      this.#places.set(aid, { segment, at, length, newest: bytes.readDoubleLE(at + 8) })
+      this.#places.set(aid, { segment, at, length, newest: bytes.readDoubleLE(at + 8), earlier: true })
       segment.live += length
       at += length
     }

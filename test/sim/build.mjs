@@ -12,10 +12,23 @@ const TUNED = [
   ['src/log/log-options.ts', 'o.segmentBytes ?? MIB,', 'SIM.segmentBytes ?? o.segmentBytes ?? MIB,'],
   ['src/log/log-options.ts', '32 * KIB)', 'SIM.leastSegment ?? 32 * KIB)'],
   ['src/log/log-options.ts', 'o.bufferBytes ?? 8 * MIB', 'SIM.bufferBytes ?? o.bufferBytes ?? 8 * MIB'],
+  [
+    'src/gateway/uplink/send-queue.ts',
+    'item.done = true\n    if (oversized',
+    'item.done = true\n    SIM.settled?.(item.seq)\n    if (oversized',
+  ],
+  ['src/storage/sqlite.ts', 'new Module(wasm)', '(SIM.sqlite ?? new Module(wasm))'],
+  ['src/storage/database.ts', 'WINDOW_PACKETS = 32_768', 'WINDOW_PACKETS = SIM.windowPackets ?? 32_768'],
+  // the world runs the worker's text itself
+  [
+    'src/storage/program.ts',
+    "const bytes = brotliDecompressSync(Buffer.from(packed, 'base64'))",
+    'if (packed === "") return { script: "", wasm: new Uint8Array(0) }\n  const bytes = brotliDecompressSync(packed)',
+  ],
   ['src/log/segments.ts', 'base + RESERVE', 'base + (SIM.reserve ?? RESERVE)'],
 ]
 
-/** The text of the image. */
+/** The text of the image: those of the gateway and of its SQL worker, and sql.js, as JSON. */
 export async function buildImage(patches = []) {
   const { build } = await import('esbuild')
   const all = [...TUNED, ...patches]
@@ -44,9 +57,12 @@ export async function buildImage(patches = []) {
       }))
     },
   }
-  const { outputFiles } = await build({
+  const text = async entry => {
+    const { outputFiles } = await build({ ...settings, entryPoints: [entry] })
+    return outputFiles[0].text
+  }
+  const settings = {
     absWorkingDir: root,
-    entryPoints: ['test/sim/image.ts'],
     bundle: true,
     platform: 'node',
     mainFields: ['module', 'main'],
@@ -59,9 +75,11 @@ export async function buildImage(patches = []) {
     alias: { 'readable-stream': 'node:stream' },
     supported: { 'dynamic-import': false },
     plugins: [patched],
-  })
+  }
+  const [gateway, worker] = [await text('test/sim/image.ts'), await text('src/storage/worker.ts')]
   if (left.size > 0) throw new Error(`not in the image: ${[...left].map(([file]) => file).join(', ')}`)
-  return outputFiles[0].text
+  const wasm = readFileSync(join(root, 'node_modules/sql.js/dist/sql-wasm.wasm'), 'base64')
+  return JSON.stringify({ gateway, worker, wasm })
 }
 
 /** The text of the world, a CommonJS module. */

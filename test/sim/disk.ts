@@ -91,20 +91,26 @@ export class Disk {
     return this.names.get(path)?.data.size ?? 0
   }
   /** As a person with a card reader would: on the medium at once. */
-  put(path: string, text: string): void {
+  put(path: string, bytes: string | Uint8Array): void {
     for (let dir = dirname(path); dir !== '/'; dir = dirname(dir)) this.#dirs.add(dir)
     const inode = new Inode()
-    inode.change({ at: 0, bytes: Buffer.from(text) })
+    inode.change({ at: 0, bytes: Buffer.from(bytes as Uint8Array) })
     inode.synced(1)
     this.names.set(path, inode)
     this.#durable.set(path, inode)
   }
 
-  /** Nothing is on it any more; call it without power. */
-  erase(): void {
+  /** Every file as a process sees it now. */
+  copy(): ReadonlyMap<string, Buffer> {
+    return new Map([...this.names].map(([path, { data }]) => [path, Buffer.from(data.view)]))
+  }
+
+  /** The medium is another one, with these files; call it without power. */
+  restore(files: ReadonlyMap<string, string | Uint8Array>): void {
     this.names.clear()
     this.#durable.clear()
     this.#renames = []
+    for (const [path, bytes] of files) this.put(path, bytes)
   }
 
   /** Some bits of a file change on the medium. */

@@ -3,7 +3,7 @@
 import { BROKER } from './broker'
 import { Dice } from './engine'
 import type { Fault } from './plan'
-import { addressOf, type Edit, type Machine, type World } from './world'
+import { addressOf, type Card, type Edit, type Machine, type World } from './world'
 
 /** Puts every fault of the plan on the clock. */
 export function schedule(world: World): void {
@@ -13,6 +13,17 @@ export function schedule(world: World): void {
       world.note(`fault ${fault.kind} ${world.machines[fault.machine]!.name} ${Math.round(fault.ms)} ms`)
       doFault(world, world.machines[fault.machine]!, fault, new Dice(fault.seed))
     })
+}
+
+/** ms between two questions to the SQL view: its worker rests after a minute without one */
+const ASK_MS = [5000, 50_000, 200_000]
+
+/** Asks the SQL view of the upstream from time to time; what it says while there are faults is no matter. */
+export function ask(world: World, dice: Dice): void {
+  world.engine.after(dice.pick(ASK_MS), () => {
+    world.upstream.gateway?.database?.queryPackets({ limit: 5 }).catch(() => undefined)
+    ask(world, dice)
+  })
 }
 
 /** The faults of the run are over: whatever still lasts ends. */
@@ -206,8 +217,38 @@ function doFault(world: World, machine: Machine, fault: Fault, dice: Dice): void
       machine.stop()
       return
     case 'new-card':
-      machine.die(true)
-      machine.insertNewCard()
+      machine.insert()
+      return
+    case 'old-card': {
+      let card: Card | undefined
+      const copy = (): void => void (card = machine.copy())
+      if (power) copy()
+      else {
+        machine.armed.set('stopped', copy)
+        machine.stop()
+      }
+      over(() => card && machine.insert(card))
+      return
+    }
+    case 'repeat-power': {
+      // a slow commit of the receiver, the same readings again from a new run of the sender, and then the receiver's power
+      const { upstream } = world
+      slow(upstream, 1e4, 60_000)
+      engine.after(dice.scale(200, 3000), () => {
+        if (!world.faulty || !program || machine.program !== program) return
+        machine.armed.set('up', () => {
+          engine.after(dice.scale(100, 10_000), () => {
+            slow(upstream, 1)
+            if (world.faulty && upstream.program) upstream.die(true)
+          })
+        })
+        machine.die(false)
+      })
+      engine.after(60_000, () => slow(upstream, 1))
+      return
+    }
+    case 'view':
+      program?.threads.at(-1)?.die(new Error('out of memory'))
       return
     case 'reload': {
       const { intervalMs } = world.plan

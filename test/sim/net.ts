@@ -38,6 +38,8 @@ export class Net {
   /** more loss of one direction: share */
   readonly lossy = new Map<string, number>()
   packets = 0
+  /** a socket gets the lowest port that is free, so the one of the process before it; else no port comes again */
+  samePorts = false
   /** every packet that was handed to the network */
   onPacket: (from: string, to: string, bytes: Buffer, fate: string) => void = () => undefined
   readonly #hosts = new Map<string, Host>()
@@ -73,8 +75,19 @@ export class Net {
     this.#sockets.set(key, socket)
     return true
   }
-  anyPort(): number {
+  /** of a connection: they wait for their end, so none comes again soon */
+  nextPort(): number {
     return this.#port++
+  }
+  anyPort(host: Host): number {
+    if (!this.samePorts) return this.nextPort()
+    let port = this.#port
+    for (let used = true; used; ) {
+      const socket = this.#sockets.get(`${host.address}:${port}`)
+      used = socket !== undefined && !socket.owner.dead
+      if (used) port++
+    }
+    return port
   }
   release(socket: Socket): void {
     const key = `${socket.host.address}:${socket.port}`
@@ -149,7 +162,7 @@ class SimDgram extends EventEmitter {
   bind({ port }: { port: number }): void {
     this.#later(() => {
       if (!this.#open) return
-      if (this.#net.bind(this.#socket, port || this.#net.anyPort())) this.emit('listening')
+      if (this.#net.bind(this.#socket, port || this.#net.anyPort(this.#socket.host))) this.emit('listening')
       else this.emit('error', Object.assign(new Error('bind EADDRINUSE'), { code: 'EADDRINUSE' }))
     })
   }
@@ -157,7 +170,7 @@ class SimDgram extends EventEmitter {
     this.#later(() => {
       if (!this.#open) return
       this.#socket.peer = { address, port }
-      this.#net.bind(this.#socket, this.#net.anyPort())
+      this.#net.bind(this.#socket, this.#net.anyPort(this.#socket.host))
       this.emit('connect')
     })
   }

@@ -28,8 +28,10 @@ export const FAULTS = [
   'broker-mute', // it acknowledges nothing for a while
 ] as const
 /** Drawn beside the others. `rot`: bits of a sealed segment change; `reload`: the file of the configuration is another and is read again;
- *  `new-card`: a gateway goes on with its configuration alone. */
-export type FaultKind = (typeof FAULTS)[number] | 'rot' | 'reload' | 'new-card'
+ *  `new-card`: a machine goes on with its configuration alone; `old-card`: with a copy of its card, made while it ran (`power`) or
+ *  after a clean stop, some time before; `view`: the SQL worker of the upstream dies; `repeat-power`: the upstream loses
+ *  readings that it got twice before they were committed. */
+export type FaultKind = (typeof FAULTS)[number] | 'rot' | 'reload' | 'new-card' | 'old-card' | 'view' | 'repeat-power'
 
 export interface Fault {
   readonly kind: FaultKind
@@ -66,10 +68,16 @@ export interface Plan {
   readonly gateways: number
   readonly diskMode: DiskMode
   readonly intervalMs: number
+  /** a process that starts again gets the ports of the one before */
+  readonly samePorts: boolean
+  /** sources go on for a minute after the faults */
+  readonly afterglow: boolean
   /** of the uplinks of every gateway, best first */
   readonly media: readonly Medium[]
   readonly mqtt: { readonly qos: 1 | 2; readonly protocol_version: 4 | 5; readonly keepalive_s: number }
   readonly tuning: Tuning
+  /** the upstream has a SQL view, whose windows are sealed behind so many packets; 0: none */
+  readonly windowPackets: number
   readonly config: {
     gateway: Record<string, unknown>
     uplink: Record<string, unknown>
@@ -90,7 +98,7 @@ const RARE: Partial<Record<FaultKind, number>> = { clock: 0.3 }
 export function planOf(
   seed: number,
   dice: Dice,
-  { hours, mode, media: forced }: { hours: number; mode?: DiskMode; media?: readonly Medium[] },
+  { hours, mode, media: forced, sql }: { hours: number; mode?: DiskMode; media?: readonly Medium[]; sql?: boolean },
 ): Plan {
   const drawn = dice.fork('plan')
   const lives = drawn.fork('mode').next()
@@ -140,13 +148,57 @@ export function planOf(
     }
   const card = drawn.fork('card')
   if (card.chance(0.15)) {
-    const [machine, at] = [1 + card.below(gateways), card.next() * end]
+    const [gateway, at] = [1 + card.below(gateways), card.next() * end]
+    const machine = card.chance(0.4) ? 0 : gateway
     faults.push({ kind: 'new-card', at, machine, ms: 0, seed: card.below(2 ** 31), power: true })
+  }
+  const old = drawn.fork('old')
+  if (old.chance(0.15)) {
+    const [machine, at, ms] = [old.below(gateways + 1), old.next() * end, old.scale(2000, 0.7 * end)]
+    faults.push({ kind: 'old-card', at, machine, ms, seed: old.below(2 ** 31), power: old.chance(0.5) })
+  }
+  const view = drawn.fork('view')
+  const windowPackets = (sql ?? view.chance(0.05)) ? view.pick([20, 60, 200, 1000]) : 0
+  if (windowPackets > 0)
+    for (let left = view.below(4); left > 0; left--) {
+      const [at, seed] = [view.next() * end, view.below(2 ** 31)]
+      faults.push({ kind: 'view', at, machine: 0, ms: 0, seed, power: false })
+    }
+  // a disk that refuses to the end, and then sources that give nothing: nobody but the log itself tries again
+  const last = drawn.fork('last')
+  const afterglow = last.chance(0.8)
+  if (!afterglow) {
+    const at = end - last.scale(500, 20_000)
+    faults.push({
+      kind: 'disk',
+      at,
+      machine: last.below(gateways + 1),
+      ms: 120_000,
+      seed: last.below(2 ** 31),
+      power: false,
+    })
+  }
+  const repeat = drawn.fork('repeat')
+  if (repeat.chance(0.2))
+    for (let left = 1 + repeat.below(3); left > 0; left--) {
+      const [machine, at, seed] = [1 + repeat.below(gateways), repeat.next() * end, repeat.below(2 ** 31)]
+      faults.push({ kind: 'repeat-power', at, machine, ms: 0, seed, power: true })
+    }
+  // a log that is full: no way to the upstream for long, and starts that take room too
+  const full = drawn.fork('full')
+  const fills = full.chance(0.04)
+  if (fills) {
+    const machine = 1 + full.below(gateways)
+    const [at, ms] = [full.between(0.02, 0.1) * end, full.between(0.6, 0.8) * end]
+    const direct = { machine, seed: full.below(2 ** 31), power: false }
+    faults.push({ kind: 'partition', at, ms, ...direct })
+    for (let left = full.below(12); left > 0; left--)
+      faults.push({ kind: 'kill', at: full.between(0.3, 1) * end, ms: 0, ...direct, power: full.chance(0.5) })
   }
   // a segment is several blocks of the medium, as any that can be configured
   const tuning: Tuning = {
     ...(drawn.chance(0.7) && { segmentBytes: drawn.pick([8192, 8192, 16_384, 32_768]), leastSegment: 8192 }),
-    ...(drawn.chance(0.25) && { maxBytes: drawn.pick([32_768, 65_536]) }),
+    ...((drawn.chance(0.25) || fills) && { maxBytes: drawn.pick([65_536, 98_304]) }),
     ...(drawn.chance(0.3) && { reserve: drawn.pick([256, 4096]) }),
     ...(drawn.chance(0.2) && { bufferBytes: drawn.pick([4096, 16_384]) }),
   }
@@ -155,10 +207,13 @@ export function planOf(
     hours,
     gateways,
     diskMode,
-    intervalMs: drawn.pick([500, 1000, 2000, 2000, 5000]),
+    intervalMs: fills ? 250 : drawn.pick([500, 1000, 2000, 2000, 5000]),
+    samePorts: drawn.fork('ports').chance(0.3),
+    afterglow,
     media,
     mqtt: { qos: drawn.pick([1, 1, 2]), protocol_version: drawn.pick([4, 5]), keepalive_s: drawn.pick([5, 30]) },
     tuning,
+    windowPackets,
     config: {
       gateway: {
         commit_interval_ms: drawn.pick([1000, 1000, 200, 3000, 10_000]),

@@ -9,6 +9,7 @@ import { Crash, type Disk } from './disk'
 import type { Dice, Engine, Owner } from './engine'
 import type * as Image from './image'
 import type { Host, Net } from './net'
+import { SimThread } from './thread'
 
 export type GatewayImage = typeof Image
 
@@ -27,13 +28,30 @@ const PARAMETERS = [
   'performance',
   'Math',
   'SIM',
+  '__dirname',
 ] as const
 
-/** The compiled text; each call of it is a process start. */
-export type Compiled = (...parameters: unknown[]) => void
+/** The compiled texts: each call of one is the start of a process, or of its SQL worker. */
+export interface Compiled {
+  gateway(...parameters: unknown[]): void
+  worker(...parameters: unknown[]): void
+  /** SQLite, a WebAssembly.Module */
+  readonly sqlite: object
+}
 
-export const compile = (text: string): Compiled =>
-  compileFunction(text, [...PARAMETERS], { filename: 'os-node-simulated.js' }) as Compiled
+export function compile(text: string): Compiled {
+  // which the types of Node do not have
+  const { Module: Wasm } = (globalThis as unknown as { WebAssembly: { Module: new (bytes: Uint8Array) => object } })
+    .WebAssembly
+  const parts = JSON.parse(text) as { gateway: string; worker: string; wasm: string }
+  const compiled = (name: 'gateway' | 'worker') =>
+    compileFunction(parts[name], [...PARAMETERS], { filename: `os-node-simulated-${name}.js` }) as Compiled['worker']
+  return {
+    gateway: compiled('gateway'),
+    worker: compiled('worker'),
+    sqlite: new Wasm(Buffer.from(parts.wasm, 'base64')),
+  }
+}
 
 /** Sizes that the image takes from here, so that rare turns are frequent. */
 export interface Tuning {
@@ -42,6 +60,9 @@ export interface Tuning {
   maxBytes?: number
   reserve?: number
   bufferBytes?: number
+  windowPackets?: number
+  /** the upstream, or a broker, has the record of this number: it is not sent again by this process */
+  settled?: (seq: number) => void
 }
 
 export interface MachineParts {
@@ -67,6 +88,9 @@ export class Program implements Owner {
   /** it dies with the power */
   diesWithPower = false
   readonly image: GatewayImage
+  /** of its SQL view; the last one is at work */
+  readonly threads: SimThread[] = []
+  readonly #compiled: Compiled
   readonly #parts: MachineParts
   readonly #started: number
   readonly #dice: Dice
@@ -75,8 +99,9 @@ export class Program implements Owner {
     this.#parts = parts
     this.#dice = dice
     this.#started = parts.engine.now
+    this.#compiled = compiled
     const module = { exports: {} as GatewayImage }
-    compiled(...this.#globals(module))
+    compiled.gateway(...this.#globals(module))
     this.image = module.exports
   }
 
@@ -101,7 +126,7 @@ export class Program implements Owner {
     throw new Crash('the process dies in this call')
   }
 
-  #globals(module: { exports: GatewayImage }): unknown[] {
+  #globals(module: { exports: object }, others: Record<string, unknown> = {}, owner: Owner = this): unknown[] {
     const { engine, tuning } = this.#parts
     const wall = (): number => Math.floor(this.#parts.wall())
     const mono = (): number => engine.now - this.#started
@@ -114,7 +139,7 @@ export class Program implements Owner {
         return wall()
       }
     }
-    const timer = (ms: number, run: () => void, again: boolean): SimTimer => new SimTimer(engine, this, ms, run, again)
+    const timer = (ms: number, run: () => void, again: boolean): SimTimer => new SimTimer(engine, owner, ms, run, again)
     const set =
       (again: boolean) =>
       (run: (...a: unknown[]) => void, ms?: number, ...rest: unknown[]) => {
@@ -130,7 +155,10 @@ export class Program implements Owner {
     const math = Object.create(Math, { random: { value: this.#dice.next } })
     const setTimer = set(false)
     const modules = this.#modules(setTimer, immediate)
-    const require = (name: string): unknown => modules(name.replace(/^node:/, ''))
+    const require = (name: string): unknown => {
+      const bare = name.replace(/^node:/, '')
+      return others[bare] ?? modules(bare)
+    }
     return [
       require,
       module,
@@ -145,8 +173,29 @@ export class Program implements Owner {
       SimDate,
       { now: mono, timeOrigin: 0 },
       math,
-      tuning,
+      { ...tuning, sqlite: this.#compiled.sqlite },
+      '/',
     ]
+  }
+
+  /** node:worker_threads' Worker, which runs the SQL worker whatever its script is. */
+  #threads(): unknown {
+    const { engine } = this.#parts
+    const { worker } = this.#compiled
+    const { threads } = this
+    const parts = {
+      ...{ engine, process: this, dice: this.#dice.fork('threads') },
+      run: (modules: Record<string, unknown>, owner: Owner) => {
+        const module = { exports: {} }
+        worker(...this.#globals(module, modules, owner))
+      },
+    }
+    return class extends SimThread {
+      constructor(_script: string, { workerData }: { workerData: object }) {
+        super(parts, workerData)
+        threads.push(this)
+      }
+    }
   }
 
   #process(mono: () => number): Record<string, unknown> {
@@ -231,7 +280,12 @@ export class Program implements Owner {
         setTimeout: (ms: number) => new Promise<void>(done => void setTimer(done, ms)),
         setImmediate: () => new Promise<void>(done => void immediate(done)),
       },
-      crypto: { ...realCrypto, randomBytes: random, randomUUID: () => random(16).toString('hex') },
+      crypto: {
+        ...realCrypto,
+        randomBytes: random,
+        randomUUID: () => random(16).toString('hex'),
+        randomInt: (most: number) => this.#dice.below(most),
+      },
       os: {
         ...realOs,
         hostname: () => host.address.replaceAll('.', '-'),
@@ -252,6 +306,7 @@ export class Program implements Owner {
         threadId: 0,
         parentPort: null,
         workerData: null,
+        Worker: this.#threads(),
       }),
     }
     const pure = new Set([

@@ -17,6 +17,7 @@ const HELP = `npm run test:sim -- [options]
   --hours H     simulated time with faults, of each seed (default 0.1)
   --mode MODE   strict or lying: what the syncs of the disks do; left out: as each seed draws
   --media LIST  of the uplinks, best first: MQTT,UDP; left out: as each seed draws
+  --sql         with a SQL view at the upstream; left out: as each seed draws
   --workers N   processes (default 2)
   --keep LIST   only these faults of the plan, by number: 3,7 (one seed)
   --trace       print every event (one seed)
@@ -31,6 +32,7 @@ const { values: options } = parseArgs({
     hours: { type: 'string', default: '0.1' },
     mode: { type: 'string' },
     media: { type: 'string' },
+    sql: { type: 'boolean' },
     workers: { type: 'string', default: '2' },
     keep: { type: 'string' },
     trace: { type: 'boolean' },
@@ -91,9 +93,14 @@ if (options.mode && !['strict', 'lying'].includes(options.mode)) {
   console.error(`--mode takes strict or lying, not ${options.mode}`)
   process.exit(2)
 }
-const common = { hours, ...(options.mode && { mode: options.mode }), ...(media && { media }) }
+const common = {
+  hours,
+  ...(options.mode && { mode: options.mode }),
+  ...(media && { media }),
+  ...(options.sql && { sql: true }),
+}
 const command = (seed, keep) =>
-  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}` +
+  `npm run test:sim -- --seeds 1 --first ${seed}${hours === 0.1 ? '' : ` --hours ${hours}`}${options.mode ? ` --mode ${options.mode}` : ''}${media ? ` --media ${media}` : ''}${options.sql ? ' --sql' : ''}` +
   `${variant ? ` --variant ${variant.id}` : ''}${keep ? ` --keep ${keep.join() || 'none'}` : ''}`
 
 /** Leaves out faults as long as the seed still fails. */

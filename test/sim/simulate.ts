@@ -1,8 +1,9 @@
 // One run of one seed: faults for the planned time, then a healed world that must come into step within a bound.
 import { Dice } from './engine'
-import { heal, schedule } from './faults'
+import { ask, heal, schedule } from './faults'
 import { type DiskMode, type Fault, type Medium, type Plan, planOf } from './plan'
 import type { Compiled } from './program'
+import { checkView } from './view'
 import { isCrash, World } from './world'
 
 /** virtual ms after the last fault until everything is in step */
@@ -10,12 +11,16 @@ const LIVENESS_MS = 15 * 60_000
 /** sources go on for so long after the faults */
 const AFTERGLOW_MS = 60_000
 const LOOK_MS = 5000
+/** the view is asked for everything at the end */
+const VIEW_MS = 240_000
 
 export interface RunOptions {
   hours: number
   mode?: DiskMode
   /** of the uplinks; left out: as the seed draws */
   media?: readonly Medium[]
+  /** with a SQL view at the upstream or without; left out: as the seed draws */
+  sql?: boolean
   /** numbers of the faults that stay; left out: all */
   keep?: readonly number[]
   trace?: (line: string) => void
@@ -69,6 +74,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   }
   for (const machine of world.machines) machine.later(machine.isUpstream ? 0 : 100)
   schedule(world)
+  if (plan.windowPackets > 0) ask(world, dice.fork('ask'))
   const end = options.hours * 3_600_000
   const failed = (): boolean => world.failure !== undefined
   stray.length = 0
@@ -81,6 +87,7 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
   try {
     await phase(end)
     heal(world)
+    world.measuring = plan.afterglow
     await phase(end + AFTERGLOW_MS)
     world.measuring = false
     const limit = world.engine.now + LIVENESS_MS
@@ -89,7 +96,17 @@ export async function simulate(seed: number, compiled: Compiled, options: RunOpt
       const open = world.truth.open()
       if (open.length > 0)
         world.broken(`not in step ${LIVENESS_MS / 60_000} minutes after the last fault: ${open.join('; ')}`)
-      else guarded(() => world.truth.end())
+      else {
+        guarded(() => world.truth.end())
+        let answered = plan.windowPackets === 0
+        if (!answered)
+          checkView(world).then(
+            () => (answered = true),
+            error => world.broken(`the SQL view does not answer: ${error}`),
+          )
+        await phase(world.engine.now + VIEW_MS, () => failed() || answered)
+        if (!answered) world.broken(`the SQL view does not answer for ${VIEW_MS / 1000} s`)
+      }
     }
   } catch (error) {
     world.broken(`the world fell apart: ${error instanceof Error ? error.stack : error}`)

@@ -1,45 +1,17 @@
 // What is true in a run, and the promises held against it: a committed reading is upstream once, or still in the log, or in
 // the loss ledger by its number; no value, unit or time is ever another; times of a device only grow; a cursor passes only
 // what the upstream has committed; logs and queues stay within their bounds.
+import { Device, LATE_ANSWER_MS, type Logged, type Memory, type Row } from './device'
 import type { Machine, World } from './world'
 
 type Gateway = NonNullable<Machine['gateway']>
 type Fact = Parameters<Gateway['log']['appendFact']>[0]
-type Row = readonly [string, string, number, string]
-
-interface Reading {
-  readonly n: number
-  /** true UNIX ms */
-  readonly at: number
-  readonly rows: readonly Row[]
-}
-
-/** A reading as a log has it. */
-interface Logged {
-  readonly seq: number
-  readonly tRaw: number
-}
-
-/** What is known of one gateway's readings. */
-class Device {
-  next = 1
-  readonly readings = new Map<number, Reading>()
-  /** in its own log, by the counter */
-  readonly logged = new Map<number, Logged>()
-  readonly committed = new Set<number>()
-  /** of them what the upstream is not known to have */
-  readonly ahead = new Map<number, Logged>()
-  /** in the upstream's log */
-  readonly upstream = new Map<number, Logged>()
-  readonly upCommitted = new Set<number>()
-  /** lost by the bounds of the gateway's log, which names them */
-  readonly dropped = new Set<number>()
-  lastTime = 0
-}
-
 const T_ZERO = 273.15
 /** kelvin: of another reading it differs by more than the wire rounds */
 const kelvin = (n: number): number => 280 + ((n * 37) % 1000) / 10
+
+/** Changes rarely: a DIFF leaves it out. */
+const slow = (n: number): number => Math.floor(n / 3) % 50
 
 /** Bits of its segment changed: it may be gone, if that is named. */
 const rotted = (machine: Machine, seq: number): boolean =>
@@ -68,10 +40,9 @@ export class Truth {
     const rows: Row[] = [
       ['count', 'OK', n, '1'],
       ['temp', 'OK', kelvin(n) - T_ZERO, 'Cel'],
-      // changes rarely: a DIFF leaves it out
-      ['slow', 'OK', Math.floor(n / 7) % 50, 'Pa'],
+      ['slow', 'OK', slow(n), 'Pa'],
     ]
-    device.readings.set(n, { n, at: machine.wall - machine.wrongBy, rows })
+    device.readings.set(n, { n, at: machine.wall - machine.wrongBy, measured: this.world.engine.now, rows })
     this.counts.readings++
     return rows
   }
@@ -94,7 +65,7 @@ export class Truth {
       machine.happened('cursor')
       return own
     }
-    log.onCommit(seq => this.#commit(machine, seq))
+    log.onCommit(seq => this.#commit(machine, gateway, seq))
   }
 
   died(machine: Machine): void {
@@ -102,12 +73,52 @@ export class Truth {
     this.#waiting.set(machine, [])
   }
 
-  /** A gateway has another card: what only the old one had is lost. */
-  erased(machine: Machine): void {
+  /** The devices that a machine's log has, with what is known of each there. */
+  *#of(machine: Machine): Iterable<[Device, Map<number, Logged>, Set<number>]> {
+    if (machine.isUpstream)
+      for (const device of this.devices.values()) yield [device, device.upstream, device.upCommitted]
+    else {
+      const device = this.device(`GW${machine.number}`)
+      yield [device, device.logged, device.committed]
+    }
+  }
+
+  /** For a copy of its card. */
+  memory(machine: Machine): Memory {
+    return new Map(
+      [...this.#of(machine)].map(([device, list, committed]) => [
+        device,
+        { list: new Map(list), committed: new Set(committed) },
+      ]),
+    )
+  }
+
+  /** A machine has another card: what only the one before had is lost, and all else is as it was when the copy was made. */
+  inserted(machine: Machine, memory?: Memory): void {
+    for (const [device, list, committed] of this.#of(machine)) {
+      const then = memory?.get(device)
+      if (machine.isUpstream) {
+        for (const n of committed) if (!then?.committed.has(n)) device.gone.add(n)
+        device.goneAt = this.world.engine.now
+        device.brokered = this.world.plan.media.includes('MQTT')
+        // with a broker: until a reading from after that has come
+        device.blindUntil = device.brokered ? Number.POSITIVE_INFINITY : device.goneAt + LATE_ANSWER_MS
+        // what the gateway still has it sends again, unless it was told that it need not
+        for (const [n, logged] of device.logged)
+          if (device.gone.has(n) && device.committed.has(n)) device.ahead.set(n, logged)
+      } else device.ahead.clear()
+      list.clear()
+      committed.clear()
+      for (const [n, logged] of then?.list ?? []) list.set(n, logged)
+      for (const n of then?.committed ?? []) committed.add(n)
+    }
+  }
+
+  /** The uplinks of a gateway are done with a record. */
+  settled(machine: Machine, seq: number): void {
     const device = this.device(`GW${machine.number}`)
-    for (const n of device.committed) if (!device.upCommitted.has(n)) device.committed.delete(n)
-    device.logged.clear()
-    device.ahead.clear()
+    const n = device.numbers.get(seq)
+    if (n !== undefined && !device.settled.has(n)) device.settled.set(n, this.world.engine.now)
   }
 
   #broken(text: string): void {
@@ -131,7 +142,10 @@ export class Truth {
     const logged = { seq, tRaw: fact.tRaw }
     list.set(n, logged)
     if (machine.isUpstream) this.counts.arrived++
-    else device.ahead.set(n, logged)
+    else {
+      device.ahead.set(n, logged)
+      device.numbers.set(seq, n)
+    }
     this.#waiting.get(machine)!.push({ seq, device, n })
   }
 
@@ -144,7 +158,7 @@ export class Truth {
     const expected: Row[] = [
       ['count', 'OK', n, '1'],
       ['temp', 'OK', kelvin(n), 'K'],
-      ['slow', 'OK', Math.floor(n / 7) % 50, 'Pa'],
+      ['slow', 'OK', slow(n), 'Pa'],
     ]
     const wrong =
       fact.sensors.length !== expected.length ||
@@ -172,11 +186,16 @@ export class Truth {
       this.#broken(`${what} has the time ${fact.tRaw}, and ${own.tRaw} where it was measured`)
   }
 
-  #commit(machine: Machine, seq: number): void {
+  #commit(machine: Machine, gateway: Gateway, seq: number): void {
     const waiting = this.#waiting.get(machine)!
     while (waiting.length > 0 && waiting[0]!.seq <= seq) {
-      const { device, n } = waiting.shift()!
+      const { device, n, seq: own } = waiting.shift()!
+      // a commit passes what RAM could not keep before it
+      if (this.#named(gateway, own)) continue
       ;(machine.isUpstream ? device.upCommitted : device.committed).add(n)
+      const { now } = this.world.engine
+      if (machine.isUpstream && device.brokered && device.readings.get(n)!.measured > device.goneAt)
+        device.blindUntil = Math.min(device.blindUntil, now + LATE_ANSWER_MS)
     }
     machine.happened('commit')
   }
@@ -191,7 +210,7 @@ export class Truth {
     const device = this.device(`GW${machine.number}`)
     const { firstSeq } = gateway.log
     for (const [n, logged] of device.ahead)
-      if (device.upCommitted.has(n)) device.ahead.delete(n)
+      if (device.upCommitted.has(n) || device.lost(n)) device.ahead.delete(n)
       else if (
         logged.seq <= seq &&
         logged.seq >= firstSeq &&
@@ -252,6 +271,7 @@ export class Truth {
             `${machine.name}: reading ${n} of ${name} has seq ${now.seq} after a start, before it ${was.seq}`,
           )
         list.set(n, now)
+        if (!machine.isUpstream) device.numbers.set(now.seq, n)
         if (!machine.isUpstream && !device.upCommitted.has(n)) device.ahead.set(n, now)
         // recovery syncs what it adopts before anything is answered, unless the disk refuses
         if (!log.degraded) committed.add(n)
@@ -314,12 +334,14 @@ export class Truth {
         continue
       }
       const { log } = gateway
+      const lag = gateway.database?.lagRecords() ?? 0
+      if (lag > 0) reasons.push(`${machine.name} has ${lag} records that its SQL view lacks`)
       if (log.committedSeq < log.lastSeq) reasons.push(`${machine.name} has records that are not committed`)
       // on disks that lie numbers come again, and a cursor may be ahead of them
       if (machine.isUpstream || this.world.plan.diskMode === 'lying') continue
       const device = this.device(`GW${machine.number}`)
       for (const n of device.committed) {
-        if (device.upCommitted.has(n)) continue
+        if (device.upCommitted.has(n) || device.lost(n)) continue
         const { seq } = device.logged.get(n) ?? { seq: 0 }
         const drops = log.losses.filter(({ reason }) => reason === 'dropped')
         // the ledger keeps the newest 64 ranges of a reason

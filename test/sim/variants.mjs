@@ -205,12 +205,10 @@ export const VARIANTS = [
 
 /** Not noticed yet within ten seeds, or a few more: the faults and settings that show them are too rare. */
 export const UNNOTICED = [
-  'failed-write-forgotten',
   'no-retry-of-commit',
   'repeated-acknowledged-early',
   'same-epoch',
   'base-of-newest',
-  'ack-is-ordinal',
   'full-refuses-cursor',
   'room-is-damage',
 ]

@@ -2,6 +2,7 @@
 // killed and started again. What is true is kept beside them: every reading that a source gave, every record that a log has
 // committed. The invariants are checked against that while the world runs.
 import { BROKER, Broker } from './broker'
+import type { Memory } from './device'
 import { Crash, Disk } from './disk'
 import { type Dice, Engine, fnv } from './engine'
 import { type Host, Net } from './net'
@@ -31,6 +32,14 @@ export interface Edit {
   readonly reversed?: boolean
   /** switched off for a while */
   readonly without?: 'uplinks' | 'sources' | 'receivers' | undefined
+}
+
+/** A medium at some time: what is on it, and what was true of it. */
+export interface Card {
+  readonly files: ReadonlyMap<string, string | Uint8Array>
+  readonly edit: Edit | undefined
+  readonly rotted: readonly (readonly [number, number])[]
+  readonly memory: Memory | undefined
 }
 
 export class Machine {
@@ -104,12 +113,19 @@ export class Machine {
     this.later()
   }
 
-  /** The card is another, with nothing on it but the configuration. */
-  insertNewCard(): void {
-    this.disk.erase()
-    this.disk.put('/data/Config.json', JSON.stringify(this.world.config(this)))
-    this.rotted.length = 0
-    this.world.truth.erased(this)
+  /** What is on its card now. */
+  copy(): Card {
+    const { disk, edit, rotted } = this
+    return { files: disk.copy(), edit, rotted: [...rotted], memory: this.world.truth.memory(this) }
+  }
+
+  /** Its card is another: an older copy, or a new one with nothing on it but the configuration. */
+  insert(card?: Card): void {
+    this.die(true)
+    if (card) this.edit = card.edit
+    this.disk.restore(card?.files ?? new Map([['/data/Config.json', JSON.stringify(this.world.config(this))]]))
+    this.rotted.splice(0, Number.POSITIVE_INFINITY, ...((card?.rotted ?? []) as [number, number][]))
+    this.world.truth.inserted(this, card?.memory)
   }
 
   /** Starts again after a while, as the service manager does. */
@@ -134,7 +150,9 @@ export class Machine {
         disk: this.disk,
         host: this.host,
         wall: () => this.wall,
-        tuning: this.isUpstream ? { ...world.plan.tuning, maxBytes: undefined! } : world.plan.tuning,
+        tuning: this.isUpstream
+          ? { ...world.plan.tuning, maxBytes: undefined!, windowPackets: world.plan.windowPackets }
+          : { ...world.plan.tuning, settled: seq => world.truth.settled(this, seq) },
         note: line => world.note(line),
         noteRoundabout: what => void world.roundabouts.set(what, (world.roundabouts.get(what) ?? 0) + 1),
       },
@@ -228,6 +246,7 @@ export class Machine {
       this.program = this.gateway = undefined
       this.starting = false
       world.truth.died(this)
+      this.happened('stopped')
       this.later()
     }
     gateway.stop().then(gone, error => {
@@ -260,6 +279,7 @@ export class World {
   ) {
     this.net = new Net(this.engine, dice.fork('net'))
     Object.assign(this.net.weather, plan.weather)
+    this.net.samePorts = plan.samePorts
     this.broker = new Broker(this.engine, this.net, dice.fork('broker'))
     this.broker.doubles = plan.weather.double
     // the upstream was there before its gateways
@@ -294,7 +314,7 @@ export class World {
     const { number, edit = {} } = machine
     const some = <T>(name: Edit['without'], list: T[]): T[] => (edit.without === name ? [] : list)
     const common = {
-      storage: { sql: { enabled: false } },
+      storage: { sql: { enabled: number === 0 && plan.windowPackets > 0 } },
       engine_settings: plan.config.engine,
       // plaintext that waits in a broker is refused once there is a session over another uplink
       security_settings: { require_secure: plan.media.length > 1 && plan.media.includes('MQTT') },

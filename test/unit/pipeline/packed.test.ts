@@ -80,7 +80,7 @@ const source = (templates: Map<number, SlotHistory>) => ({
 /** all that shows of a history */
 const shown = (h: SlotHistory): unknown => [
   h.shape,
-  [h.weight, h.lateRun, h.rebuilt, h.newest, h.known],
+  [h.weight, h.lateRun, h.rebuilt, h.newest, h.known, h.seq],
   Array.from({ length: 12 }, (_, k) => h.stateFor(1000 * k)).map(row => row >= 0),
   h.known ? h.ids.map((_, i) => h.newestSlot(i)) : null,
 ]
@@ -90,6 +90,7 @@ test('a source comes back with its stamp, its times, its runs and every kept sta
   rebuilt.rebuild()
   const late = history(8)
   late.lateRun = 5
+  late.seq = 300
   const lost = history(2)
   lost.invalidate()
   const templates = new Map([
@@ -117,12 +118,12 @@ test('packed templates that do not hold together throw, wherever they end', () =
   for (let end = 0; end < packed.length; end++)
     assert.throws(unpack(packed.subarray(0, end)), /RangeError|BAD_TEXT|does not fit/)
   assert.throws(unpack(Buffer.concat([packed, Buffer.of(0)])), { message: /go on behind their end/ })
-  assert.throws(unpack(Buffer.concat([Buffer.of(2), packed.subarray(1)])), { message: /of another version/ })
+  assert.throws(unpack(Buffer.concat([Buffer.of(1), packed.subarray(1)])), { message: /of another version/ })
 
   const packer = new Packer()
   const forged = (signature: string, count: number, rows: number): Buffer => {
     packer.start()
-    packer.count(1)
+    packer.count(2)
     packer.float(0)
     packer.count(0)
     packer.count(1) // bare frames
@@ -134,6 +135,7 @@ test('packed templates that do not hold together throw, wherever they end', () =
     packer.count(1500)
     packer.count(0)
     packer.float(10)
+    packer.count(0)
     packer.count(rows)
     for (let k = 0; k < rows; k++) {
       packer.near(10, 10)

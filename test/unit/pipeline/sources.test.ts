@@ -193,3 +193,48 @@ test('with files for those that find no room, four registry files are written at
     assert.equal(count(), 1 + written)
   }
 })
+
+test('after a clean stop a run is built on only where its next frame follows: an older copy of the disk gives no wrong value', () => {
+  const files = new MemFiles()
+  const open = (): Receiver => receiver({ spillDir: '/s', files })
+  const [epoch, other] = [7, 8]
+  let r = open()
+  for (const run of [epoch, other]) {
+    r.receive(full(T0, 1), run, 1)
+    r.receive(full(T0, 1, 'b', 2), run, 2)
+  }
+  const stop = (): void => {
+    r.save()
+    r = open()
+  }
+  const next = (seq: number, run = epoch, tid = 1): string => code(r.receive(heart(T0 + seq, 1, tid), run, seq))
+
+  stop()
+  assert.deepEqual(
+    [next(3), next(9), next(5, epoch, 2)],
+    ['fact', 'fact', 'fact'],
+    'the one that follows proves them all',
+  )
+  assert.equal(next(2, other), 'fact', 'sent before the stop, once more')
+  assert.equal(next(3, other, 2), 'fact')
+
+  stop()
+  assert.equal(next(11), 'NEED_FULL', 'what the sender counts as received is not here')
+  assert.equal(next(10, epoch, 2), 'NEED_FULL', 'nor of the other templates')
+  r.receive(full(T0 + 12, 1), epoch, 12)
+  assert.equal(next(14), 'fact')
+  assert.equal(next(4, other), 'fact')
+})
+
+test('a run from before the start that goes outside of the memory again is not built on either', () => {
+  const files = new MemFiles()
+  const open = (): Receiver => receiver({ spillDir: '/s', files, maxSources: 2 })
+  const first = open()
+  for (let aid = 1; aid <= 4; aid++) first.receive(full(T0, aid), 7, 1)
+  first.save()
+  const second = open()
+  // each is read back by a frame that proves nothing, and leaves for the next one
+  for (let k = 0; k < 3; k++)
+    for (let aid = 1; aid <= 4; aid++) assert.equal(code(second.receive(heart(T0 + 1 + k, aid), 7, 1)), 'fact')
+  for (let aid = 1; aid <= 4; aid++) assert.equal(code(second.receive(heart(T0 + 9, aid), 7, 3)), 'NEED_FULL')
+})
