@@ -22,6 +22,7 @@ import { loadSql, openSql } from '../unit/storage/sealedworld'
 const DIR = '/noted'
 const PLACE = { log: join(DIR, 'log'), windows: join(DIR, 'sql'), ids: join(DIR, 'ids.json') }
 const ROUNDS = 60
+const LOG_BYTES = 256 * 1024
 /** one point in so many is looked at */
 const STRIDE = rounds(12, 1)
 const SEED = Number(process.env.OS_NODE_SEED ?? 16)
@@ -144,7 +145,7 @@ class Life {
     const alive = { yes: true }
     this.#alive = alive
     this.#process = processOf(this.#files)
-    this.#log = await openLog(this.#process, run => alive.yes && run())
+    this.#log = await openLog(this.#process, LOG_BYTES, run => alive.yes && run())
     this.#look()
   }
 
@@ -201,12 +202,12 @@ class Life {
   }
 }
 
-const openLog = (files: Files, guard = (run: () => void): unknown => run()): Promise<FlashLog> =>
+const openLog = (files: Files, maxBytes: number, guard = (run: () => void): unknown => run()): Promise<FlashLog> =>
   FlashLog.open({
     dir: PLACE.log,
     files,
     segmentBytes: 32 * 1024,
-    maxBytes: 256 * 1024,
+    maxBytes,
     timers: {
       set: (ms, run) => setTimeout(() => guard(run), ms),
       clear: handle => clearTimeout(handle as NodeJS.Timeout),
@@ -218,14 +219,28 @@ const openIds = (files: Files): IdAllocator =>
 
 function openView(files: Files) {
   const folder = new WindowFolder({ dir: PLACE.windows, files, readOnly: false })
-  const view = new SqlView(openSql(), { maxPackets: 25, maxBytes: 1e9 }, { folder, open: openSql })
+  const databases = new Set<ReturnType<typeof openSql>>()
+  const open: typeof openSql = (...given) => {
+    const db = openSql(...given)
+    const close = db.close.bind(db)
+    db.close = () => {
+      if (databases.delete(db)) close()
+    }
+    databases.add(db)
+    return db
+  }
+  const view = new SqlView(open(), { maxPackets: 25, maxBytes: 1e9 }, { folder, open })
   view.begin(folder.lastSeq + 1)
-  return { folder, view }
+  const close = (): void => {
+    for (const db of databases) db.close()
+  }
+  return { folder, view, close }
 }
 
 /** A start finds what was `told` before the power was cut, and nothing that was not under way `then`. */
 async function check(files: Files, { given, sure, states, ids }: Life, told: Told, then: Told): Promise<void> {
-  const log = await openLog(files)
+  // with room, for the new segment of a start drops the oldest of a full log
+  const log = await openLog(files, 2 * LOG_BYTES)
   const { damaged, overflow, gaps, state, chain } = log.status()
   assert.deepEqual(
     { damaged, overflow, gaps, state, chain },
@@ -246,13 +261,14 @@ async function check(files: Files, { given, sure, states, ids }: Life, told: Tol
   assert.ok((log.cursor('main') ?? 0) >= told.cursor, `the cursor is at ${log.cursor('main')}, not at ${told.cursor}`)
   assert.ok((log.counter('tid') ?? 0) >= told.counter, `the counter is ${log.counter('tid')}, not ${told.counter}`)
 
-  const { folder, view } = openView(files)
+  const { folder, view, close } = openView(files)
   assert.deepEqual([folder.damaged, folder.problem], [[], undefined])
   assert.ok(folder.lastSeq >= told.sealedTo, `windows up to ${folder.lastSeq}, not ${told.sealedTo}`)
   for (const window of folder.sealed) folder.read(window)
   const sealed = sure.filter(seq => seq <= folder.lastSeq).length
   view.apply(log.read(folder.lastSeq + 1))
   assert.equal(view.counts.packets, sealed + facts.filter(({ seq }) => seq > (sure[sealed - 1] ?? 0)).length, 'packets')
+  close()
   await log.close()
 
   const allocator = openIds(files)
