@@ -29,7 +29,8 @@ export function against(before, now, due = () => true) {
       `  ${key.padEnd(46)} ${(known === 0 ? (value === 0 ? 1 : Number.POSITIVE_INFINITY) : value / known).toFixed(2).padStart(8)} ×`,
     )
     const counted = COUNTED.find(({ keys }) => keys.test(key))
-    if (counted && value > known + Math.max(counted.most, counted.share * known))
+    // not `>`: what is no number is no count
+    if (counted && !(value <= known + Math.max(counted.most, counted.share * known)))
       problems.push(`${key}: ${value}, and it was ${known}`)
   }
   for (const [key, known] of Object.entries(before))

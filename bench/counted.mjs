@@ -120,7 +120,8 @@ async function benchSystemCalls(how, { put, problems }) {
     }
     const came = (await gateway.settled()).facts - before.facts
     if (came !== PACKETS) problems.push(`udp/in/${how}/syscalls_per_packet: ${came} of ${PACKETS} packets came`)
-    put(`udp/in/${how}/syscalls_per_packet`, Math.round((calls / PACKETS) * 1000) / 1000)
+    if (!(calls > 0)) problems.push(`udp/in/${how}/syscalls_per_packet: strace printed no count`)
+    else put(`udp/in/${how}/syscalls_per_packet`, Math.round((calls / PACKETS) * 1000) / 1000)
   } finally {
     sender?.kill()
     await gateway.stop()

@@ -14,6 +14,14 @@ interface Latency {
   readonly max: number
 }
 
+type Kind = 'full' | 'diff' | 'heart' | 'batch' | 'decode'
+/** one call; `n` counts them */
+type Run = (n: number) => void
+interface Rate {
+  readonly pps: number
+  readonly latency: Latency
+}
+
 interface CoreRates {
   readonly name: string
   /** packets a second, best of several windows */
@@ -24,7 +32,7 @@ interface CoreRates {
   readonly batch_pps: number
   /** DIFFs decoded 256 at a time, their sums done by the native core for rscore */
   readonly decode_pps: number
-  readonly latency_us: Readonly<Record<'full' | 'diff' | 'heart' | 'batch' | 'decode', Latency>>
+  readonly latency_us: Readonly<Record<Kind, Latency>>
 }
 
 export interface Comparison {
@@ -44,8 +52,14 @@ const DEVICES = 4
 const ROUNDS = 256
 const BATCH = 256
 const WINDOWS = 3
-/** measurements of each core */
-const PARTS = 5
+/** what is measured of each core, and how many packets a call makes */
+const KINDS: readonly (readonly [Kind, per: number])[] = [
+  ['full', 1],
+  ['diff', 1],
+  ['heart', 1],
+  ['batch', BATCH],
+  ['decode', BATCH],
+]
 const WINDOW_MS = 60
 const AID = 0x00c0_ffee
 const T0 = 1_710_000_000_000
@@ -72,24 +86,37 @@ function packetsOf(make: CoreTable[string], precision: number): { packet: Buffer
   return core.take().map((packet, n) => ({ packet, row: rows[n]! }))
 }
 
-/** Packets a second: best of several short windows, so that a neighbour on the machine counts less; a call makes `per` of them. Then how
- *  long a packet took, over one window more. */
-async function rateOf(run: (n: number) => void, per = 1): Promise<{ pps: number; latency: Latency }> {
+/**
+ * Packets a second of each run: the best of several short windows, which they take in turns, so that a neighbour on the machine counts less and
+ * what V8 compiled for one serves all; a call makes `per` of them. Then how long a packet took, over one window more.
+ */
+async function inTurns(runs: readonly Run[], per: number, tell: () => void): Promise<Rate[]> {
   const calls = Math.max(1, 256 / per)
-  for (let n = 0; n < 2000 / per; n++) run(n)
-  let best = 0
-  for (let window = 0; window < WINDOWS; window++) {
-    await breathe()
-    const start = performance.now()
-    let done = 0
-    let now = start
-    while (now - start < WINDOW_MS) {
-      for (let k = 0; k < calls; k++) run(done++)
-      now = performance.now()
+  for (const run of runs) for (let n = 0; n < 2000 / per; n++) run(n)
+  const done = runs.map(() => 0)
+  const best = runs.map(() => 0)
+  for (let window = 0; window < WINDOWS; window++)
+    for (const [k, run] of runs.entries()) {
+      await breathe()
+      const start = performance.now()
+      const first = done[k]!
+      let now = start
+      while (now - start < WINDOW_MS) {
+        for (let call = 0; call < calls; call++) run(done[k]!++)
+        now = performance.now()
+      }
+      best[k] = Math.max(best[k]!, (((done[k]! - first) * per) / (now - start)) * 1000)
     }
-    best = Math.max(best, ((done * per) / (now - start)) * 1000)
+  const rates: Rate[] = []
+  for (const [k, run] of runs.entries()) {
+    await breathe()
+    rates.push({ pps: Math.round(best[k]!), latency: latencyOf(run, per) })
+    tell()
   }
-  await breathe()
+  return rates
+}
+
+function latencyOf(run: Run, per: number): Latency {
   const times = new Histogram()
   const start = performance.now()
   for (let n = 0, from = start; from - start < WINDOW_MS; n++) {
@@ -100,11 +127,11 @@ async function rateOf(run: (n: number) => void, per = 1): Promise<{ pps: number;
   }
   const us = (ms: number): number => Math.round(ms * 1e6) / 1000
   const at = (share: number): number => us(times.percentile(share))
-  return { pps: Math.round(best), latency: { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: us(times.max) } }
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: us(times.max) }
 }
 
 /** A pass of frames through a receiver that is new to them, one batch a call. */
-function decoder(make: CoreTable[string], name: string, precision: number): (n: number) => void {
+function decoder(make: CoreTable[string], name: string, precision: number): Run {
   const ring = ringOf(0, precision)
   const core = make({ precision })
   const batches = Array.from({ length: 16 }, (_, batch) => {
@@ -126,46 +153,52 @@ function decoder(make: CoreTable[string], name: string, precision: number): (n: 
   }
 }
 
-async function ratesOf(name: string, make: CoreTable[string], precision: number, tell: () => void): Promise<CoreRates> {
+/** What is measured of a core; each on templates of its own. */
+function runsOf(make: CoreTable[string], name: string, precision: number): Record<Kind, Run> {
   const ring = ringOf(0, precision)
   const at = (n: number): Row => ring[n % ring.length]!
-  const sender = (row: (n: number) => Row, strategy: 'FULL' | 'DIFF') => {
+  const sender = (row: (n: number) => Row, strategy: 'FULL' | 'DIFF'): Run => {
     const core = make({ precision })
     let t = T0
     core.transmitFast(row(ring.length - 1).readings, 'rate', 'ONLINE', t++, AID, 'FULL')
-    return (n: number): void => void core.transmitFast(row(n).readings, 'rate', 'ONLINE', t++, AID, strategy)
+    return n => void core.transmitFast(row(n).readings, 'rate', 'ONLINE', t++, AID, strategy)
   }
   const batches = make({ precision })
   let t = T0
-  const batch = (n: number): void => {
-    for (let k = 0; k < BATCH; k++) batches.stage(at(n + k).readings, 'rate', 'ONLINE', t++, AID, 'DIFF')
-    batches.take()
-  }
-  const measured = async (run: (n: number) => void, per?: number) => {
-    const rate = await rateOf(run, per)
-    tell()
-    return rate
-  }
-  const full = await measured(sender(at, 'FULL'))
-  const diff = await measured(sender(at, 'DIFF'))
-  const heart = await measured(sender(() => at(0), 'DIFF'))
-  const made = await measured(batch, BATCH)
-  const decoded = await measured(decoder(make, name, precision), BATCH)
   return {
-    name,
-    full_pps: full.pps,
-    diff_pps: diff.pps,
-    heart_pps: heart.pps,
-    batch_pps: made.pps,
-    decode_pps: decoded.pps,
-    latency_us: {
-      full: full.latency,
-      diff: diff.latency,
-      heart: heart.latency,
-      batch: made.latency,
-      decode: decoded.latency,
+    full: sender(at, 'FULL'),
+    diff: sender(at, 'DIFF'),
+    heart: sender(() => at(0), 'DIFF'),
+    batch: n => {
+      for (let k = 0; k < BATCH; k++) batches.stage(at(n + k).readings, 'rate', 'ONLINE', t++, AID, 'DIFF')
+      batches.take()
     },
+    decode: decoder(make, name, precision),
   }
+}
+
+async function ratesOf(cores: CoreTable, precision: number, tell: () => void): Promise<CoreRates[]> {
+  const names = Object.keys(cores)
+  const runs = names.map(name => runsOf(coreMaker(cores, name), name, precision))
+  const rates = {} as Record<Kind, Rate[]>
+  for (const [kind, per] of KINDS)
+    rates[kind] = await inTurns(
+      runs.map(run => run[kind]),
+      per,
+      tell,
+    )
+  return names.map((name, k) => {
+    const pps = (kind: Kind): number => rates[kind][k]!.pps
+    return {
+      name,
+      full_pps: pps('full'),
+      diff_pps: pps('diff'),
+      heart_pps: pps('heart'),
+      batch_pps: pps('batch'),
+      decode_pps: pps('decode'),
+      latency_us: Object.fromEntries(KINDS.map(([kind]) => [kind, rates[kind][k]!.latency])) as CoreRates['latency_us'],
+    }
+  })
 }
 
 /** Tells how many of how many measurements are done. */
@@ -179,7 +212,7 @@ export async function compareCores(
 ): Promise<Comparison> {
   const names = Object.keys(cores)
   let done = 0
-  const tell = (): void => onProgress(++done, PARTS * names.length)
+  const tell = (): void => onProgress(++done, KINDS.length * names.length)
   const reference = packetsOf(coreMaker(cores, names[0]!), precision)
   const receiver = new Receiver({ units: ucum, precision })
   const wrong = reference.filter(({ packet, row }) => {
@@ -195,8 +228,7 @@ export async function compareCores(
         differences.push({ core: name, packet: n, hex: packet.toString('hex'), reference: want.toString('hex') })
     })
   }
-  const rates: CoreRates[] = []
-  for (const name of names) rates.push(await ratesOf(name, coreMaker(cores, name), precision, tell))
+  const rates = await ratesOf(cores, precision, tell)
   const alone = names.length < 2
   const equal = alone ? null : differences.length === 0
   return {

@@ -25,9 +25,13 @@ export const BUILT_IN_CORES: CoreTable = {
 export function coreMaker(cores: CoreTable, name: string): CoreTable[string] {
   const maker = Object.hasOwn(cores, name) ? cores[name] : undefined
   if (maker) return maker
-  throw new OsError('NOT_FOUND', `the core ${JSON.stringify(name)} is not built in; there is ${namesOf(cores)}`, {
-    hint: `name one of ${namesOf(cores)}`,
-  })
+  throw new OsError(
+    'NOT_FOUND',
+    `the core ${JSON.stringify(name)} is not available (${whyMissing(name)}); there is ${namesOf(cores)}`,
+    {
+      hint: `name one of ${namesOf(cores)}`,
+    },
+  )
 }
 
 /** Why a core is not in the table. */

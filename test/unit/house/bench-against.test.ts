@@ -45,6 +45,7 @@ test('a figure that was nothing counts from there', async () => {
   const key = 'heap_bytes_per_packet/uplink/diff/1/pycore'
   assert.deepEqual(against({ [key]: 0 }, { [key]: 0 }), { lines: [`  ${key.padEnd(46)}     1.00 ×`], problems: [] })
   assert.deepEqual(against({ [key]: 0 }, { [key]: 9 }).problems, [`${key}: 9, and it was 0`])
+  assert.deepEqual(against({ [key]: 0 }, { [key]: Number.NaN }).problems, [`${key}: NaN, and it was 0`])
 })
 
 test('a count that this run should have made and did not is a problem; what was not asked for is none', async () => {

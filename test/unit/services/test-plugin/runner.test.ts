@@ -163,6 +163,25 @@ test('compare: one core has nothing to be compared with, two are compared byte b
   )
 })
 
+test('compare: the cores take turns in each measurement, so that none is the one V8 has not compiled yet', async () => {
+  const turns: string[] = []
+  const told = (name: string): CoreTable[string] => {
+    return settings => {
+      const core = pure(settings)
+      const { transmitFast } = core
+      return Object.assign(core, {
+        transmitFast: (...call: Parameters<typeof transmitFast>) => {
+          if (turns.at(-1) !== name) turns.push(name)
+          return transmitFast.apply(core, call)
+        },
+      })
+    }
+  }
+  await compareCores({ pycore: told('pycore'), rscore: told('rscore') })
+  // three kinds, each with the first calls, three windows and the latencies
+  assert.ok(turns.length >= 30, `${turns.length} turns`)
+})
+
 test('the handlers of the specification, each with its result and exit code', async () => {
   const commands = new TestRunner(parts).getCliCommands()
   assert.deepEqual(Object.keys(commands).sort(), [

@@ -197,8 +197,19 @@ test('rscore: required and not there, nothing is sent and all fails; asked for b
   assert.match(summary.error!, /rscore is required and pycore is active/)
   await assert.rejects(runStress({ core_backend: 'other' }, parts), {
     code: 'NOT_FOUND',
-    message: /there is pycore, rscore/,
+    message: /"other" is not available \(it is not built in\); there is pycore, rscore/,
   })
+  const kept = Object.getOwnPropertyDescriptor(globalThis, 'WebAssembly')!
+  Reflect.deleteProperty(globalThis, 'WebAssembly')
+  try {
+    const without = { ...parts, cores: { pycore: pure } }
+    await assert.rejects(
+      runStress({ core_backend: 'rscore' }, without),
+      /not available \(this Node runs without WebAssembly\)/,
+    )
+  } finally {
+    Object.defineProperty(globalThis, 'WebAssembly', kept)
+  }
   const [other] = await runStress({ total: 10 }, { ...parts, configured: 'other' })
   assert.deepEqual([other.core, other.ok], ['pycore', 10])
   assert.equal(other.note, 'the configured core other is not available (it is not built in); pycore made the packets')
