@@ -6,7 +6,7 @@ import { QUARTER } from '../lib/random'
 import { simulate, variants } from '../lib/simulated'
 
 /** what a fault may take; most are noticed by the first five */
-const SEEDS = 60
+const SEEDS = 30
 
 test('faults built into the gateway are noticed', async t => {
   const day = Math.floor(Date.now() / 86_400_000)
