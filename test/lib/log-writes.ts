@@ -78,7 +78,9 @@ export class NotedDisk {
     for (const entry of this.#entries()) {
       n++
       if (entry.flags & MARK) {
-        mark = Number(entry.data.toString('latin1'))
+        // the kernel makes one of its own at the end
+        const text = entry.data.toString('latin1')
+        if (/^\d+$/.test(text)) mark = Number(text)
         continue
       }
       // marks are before all that the next flush takes along: they count for the point
