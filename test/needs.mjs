@@ -121,6 +121,7 @@ const NEEDS = {
     '/usr/lib/u-boot/qemu_arm64/u-boot.bin',
   ),
   can: debian('can-utils', 'cansend', 'candump', 'isotpsend'),
+  dmsetup: debian('dmsetup e2fsprogs mount', 'dmsetup', 'mkfs.ext4', 'losetup'),
   gpiod: debian('gpiod', 'gpioinfo', 'gpioset'),
   i2c: debian('i2c-tools', 'i2cget'),
   bluetooth: debian('bluez bluez-test-tools', 'hcitool', 'btvirt'),

@@ -59,6 +59,8 @@ export class Database {
   readonly #checked = new Set<string>()
   /** of the worker that ran last */
   #counts: ViewCounts | undefined
+  /** packets that left in the lives of earlier workers */
+  #leftEarlier = 0
   #sealedTo: number
   readonly #damage: WindowDamage
   #bornAt!: number
@@ -170,7 +172,7 @@ export class Database {
       lag_records: this.lagRecords(),
       packets,
       duplicates,
-      left,
+      left: left + this.#leftEarlier,
       ...(sealed && { windows: this.#damage.of(sealed) }),
       refused: this.#refused,
     }
@@ -355,7 +357,11 @@ export class Database {
 
   #remember({ counts }: SqlThread): void {
     this.#counts = counts
-    if (counts.sealed) this.#damage.keep(counts.sealed)
+    if (!counts.sealed) return
+    this.#damage.keep(counts.sealed)
+    // a worker counts the windows that it removed itself; an open window alone is made anew, and what leaves it with it
+    this.#leftEarlier += counts.left
+    this.#counts = { ...counts, left: 0 }
   }
 
   #died(thrown: Error): void {

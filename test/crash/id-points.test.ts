@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IdAllocator } from '../../src/protocol/ids/allocator'
 import { FileIdStore } from '../../src/protocol/ids/id-store'
-import { MemFiles, PowerCut } from '../unit/log/memfiles'
+import { MemFiles, PowerCut, systemError } from '../unit/log/memfiles'
 
 const NOW = 1_710_000_000
 const PATH = '/data/ids.json'
@@ -16,11 +16,33 @@ class Life {
   /** told to the upstream as taken */
   readonly granted = new Set<number>()
   cut = false
+  /** commits and stops that the disk refused; each commit was asked for again */
+  refused = 0
+
+  async commit(ids: IdAllocator): Promise<void> {
+    await ids.commit().catch((error: unknown) => {
+      if (this.cut) throw error
+      this.refused++
+      return ids.commit()
+    })
+  }
+
+  /** A stop that the disk refuses says so; the next start is as after a kill. */
+  async stop(ids: IdAllocator): Promise<void> {
+    try {
+      ids.stop()
+    } catch (error) {
+      if (this.cut) throw error
+      this.refused++
+      // what it wrote in this turn is in the file before the next start
+      await new Promise(setImmediate)
+    }
+  }
 
   /** Gives ids to new devices and tells them once they are kept. */
   async tell(ids: IdAllocator, devices: string[], note = ''): Promise<void> {
     const given = devices.map(device_id => [ids.allocateId({ device_id, note }), device_id] as const)
-    await ids.commit()
+    await this.commit(ids)
     if (this.cut) return
     for (const [id, device] of given) {
       const known = this.owner.get(id)
@@ -32,7 +54,7 @@ class Life {
   async giveBack(ids: IdAllocator, list: readonly number[]): Promise<void> {
     for (const id of list) this.owner.delete(id)
     ids.releasePool(list, true)
-    await ids.commit()
+    await this.commit(ids)
   }
 }
 
@@ -61,13 +83,13 @@ async function liveRanged(files: MemFiles, life: Life): Promise<void> {
   // spilled, and not written down before the stop does it
   const high = [...life.owner.keys()].filter(id => id > 395)
   await life.giveBack(ids, high)
-  ids.stop()
+  await life.stop(ids)
   ids = ranged(files)
   await life.tell(ids, names('g', 250))
   await life.giveBack(ids, [...life.owner.keys()].slice(-20))
   await life.tell(ids, names('h', 90))
   ids.allocateId({ device_id: 'untold' })
-  ids.stop()
+  await life.stop(ids)
   ids = ranged(files)
   await life.tell(ids, names('i', 3))
 }
@@ -77,14 +99,14 @@ async function livePooled(files: MemFiles, life: Life): Promise<void> {
   const grant = async (from: number): Promise<void> => {
     const list = Array.from({ length: 8 }, (_, k) => from + k)
     ids.grant(list, 1000)
-    await ids.commit()
+    await life.commit(ids)
     if (!life.cut) for (const id of list) life.granted.add(id)
   }
   await grant(500)
   await life.tell(ids, names('a', 3))
   await grant(900)
   await life.tell(ids, names('b', 7))
-  ids.stop()
+  await life.stop(ids)
   ids = pooled(files)
   await life.tell(ids, names('c', 2))
   await grant(100)
@@ -182,3 +204,28 @@ test('the power is cut at every operation of a pool: what the upstream was told 
   const points = await everyPoint(livePooled, checkPooled)
   assert.ok(points > 25, `${points} points`)
 })
+
+for (const [name, live, check] of [
+  ['the allocator', liveRanged, checkRanged],
+  ['a pool', livePooled, checkPooled],
+] as const)
+  test(`the disk refuses at every operation of ${name}, once: the commit is tried again, and what was told survives a power cut`, async () => {
+    let refused = 0
+    for (const code of ['EIO', 'ENOSPC', 'EROFS'])
+      for (let point = 1; point < 1000; point++) {
+        const files = new MemFiles()
+        const life = new Life()
+        let failed = false
+        files.tear = 0.5
+        files.gate = operation => {
+          if (failed || operation === 'read' || operation === 'close' || files.operations < point) return
+          failed = true
+          throw systemError(code)
+        }
+        await live(files, life)
+        if (!failed) break
+        refused += life.refused
+        for (const kept of [0, 1]) check(files.afterPowerCut(kept), life, `${code} at ${point}, kept ${kept}`)
+      }
+    assert.ok(refused > 30, `${refused} refused`)
+  })

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { FlashLog } from '../../src/log'
 import { ManualClock } from '../lib/manual'
 import { factOf, LOCAL, ManualTimers } from '../unit/log/helpers'
-import { MemFiles, PowerCut } from '../unit/log/memfiles'
+import { MemFiles, PowerCut, systemError } from '../unit/log/memfiles'
 
 const OPTIONS = { dir: '/log', segmentBytes: 32 * 1024, maxBytes: 256 * 1024 }
 
@@ -25,16 +25,19 @@ const open = (files: MemFiles): Promise<FlashLog> => {
 async function live(files: MemFiles, life: Life): Promise<void> {
   for (let run = 0; run < 2; run++) {
     const log = await open(files)
+    let waiting: number[] = []
     for (let k = 0; k < 60; k++) {
       const value = run * 1000 + k
       const seq = log.appendFact(factOf(value, 'x'.repeat(6000)), LOCAL)
       assert.ok(!life.given.has(seq), `seq ${seq} is used twice`)
       life.given.set(seq, value)
+      waiting.push(seq)
       if (k % 4 !== 3) continue
       if (k % 8 === 7) log.appendCursor('main', seq)
       await log.flush()
       if (log.committedSeq >= seq) {
-        life.acknowledged.push(seq)
+        life.acknowledged.push(...waiting)
+        waiting = []
         if (k % 8 === 7) life.cursor = seq
       }
     }
@@ -151,4 +154,26 @@ test('the power is cut at every operation of a recovery: it can be done again, a
     if (!cut) return
   }
   assert.fail('recovery never ended')
+})
+
+test('the disk refuses at every operation of a small life, once: it heals, and what was acknowledged survives a power cut', async () => {
+  for (const code of ['EIO', 'ENOSPC', 'EROFS'])
+    for (let point = 1; point < 2000; point++) {
+      const files = new MemFiles()
+      const life: Life = { acknowledged: [], given: new Map(), cursor: 0 }
+      let failed = false
+      files.tear = 0.5
+      files.gate = operation => {
+        if (failed || operation === 'read' || operation === 'close' || files.operations < point) return
+        failed = true
+        throw systemError(code)
+      }
+      // a stop that the disk refuses says so; the next start is as after a kill
+      await live(files, life).catch((error: { code?: unknown }) => {
+        assert.match(String(error.code), /^(STORAGE|DISK_FULL)$/, `${code} at ${point}`)
+      })
+      if (!failed) break
+      assert.ok(life.acknowledged.length > 5, `${code} at ${point}: ${life.acknowledged.length}`)
+      for (const kept of [0, 1]) await check(files.afterPowerCut(kept), life, `${code} at ${point}, kept ${kept}`)
+    }
 })

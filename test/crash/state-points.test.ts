@@ -5,95 +5,10 @@
 // id-points.test.ts, restore-points.test.ts and test/unit/storage/view-windows.test.ts.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ConfigStore } from '../../src/config'
-import { Identity } from '../../src/gateway/identity'
-import { silentLogger } from '../../src/lib/logger'
-import { SecureSessions } from '../../src/protocol/secure/sessions'
-import { newToken, storedToken, UserStore } from '../../src/services/users'
+import { type Subject, subjects } from '../lib/state-subjects'
 import { MemFiles, PowerCut, systemError } from '../unit/log/memfiles'
 
-/** `change` throws where the disk refuses; `read` is what a start finds, and throws where it cannot go on. */
-interface Subject {
-  /** changes of one life; 2 where left out, for one may be told and the next under way */
-  readonly changes?: number
-  open(files: MemFiles): { change(n: number): unknown | Promise<unknown> }
-  read(files: MemFiles): unknown
-}
-
-const T0 = 1_710_000_000_000
-
-const config = (files: MemFiles): ConfigStore =>
-  ConfigStore.load({ path: '/data/Config.json', dataDir: '/data', makes: true, env: {}, cwd: '/', files })
-
-const sessions = (files: MemFiles, problems: string[] = []): SecureSessions =>
-  new SecureSessions({
-    ...{ storePath: '/data/secure_sessions.json', files, now: () => T0 / 1000 },
-    onProblem: text => problems.push(text),
-  })
-
-const SUBJECTS: Record<string, Subject> = {
-  configuration: {
-    open: files => {
-      const store = config(files)
-      return { change: n => store.set('gateway.log.max_age_s', 100 + n) }
-    },
-    read: files => {
-      const store = config(files)
-      assert.equal(store.problem, undefined)
-      return store.get('gateway.log.max_age_s')
-    },
-  },
-  identity: {
-    changes: 1,
-    open: files => {
-      const fail = (_: string, __: () => void, error: unknown): never => {
-        throw error
-      }
-      const store = config(files)
-      // the name is made by the first start
-      store.set('device_id', 'GW1')
-      const identity = new Identity(store, silentLogger, files, fail)
-      return { change: n => identity.assign(n) }
-    },
-    read: files => {
-      const store = config(files)
-      assert.equal(store.problem, undefined)
-      return store.get('assigned_id')
-    },
-  },
-  token: {
-    // a hash takes a tenth of a second, on purpose
-    changes: 1,
-    open: files => ({ change: () => newToken('/data', files) }),
-    read: files => storedToken('/data', files),
-  },
-  users: {
-    open: files => {
-      const store = new UserStore({ dataDir: '/data', files })
-      return { change: n => store.add({ username: `user${n}` }) }
-    },
-    read: files => new UserStore({ dataDir: '/data', files }).list().map(({ username }) => username),
-  },
-  sessions: {
-    open: files => {
-      const problems: string[] = []
-      const store = sessions(files, problems)
-      return {
-        change: n => {
-          store.keyOn(n, T0 + n)
-          store.save(true)
-          if (problems.length > 0) throw new Error(problems.splice(0).join())
-        },
-      }
-    },
-    read: files => {
-      const problems: string[] = []
-      const { size } = sessions(files, problems)
-      assert.deepEqual(problems, [])
-      return size
-    },
-  },
-}
+const SUBJECTS = subjects('/data')
 
 /** the share of unsynced bytes that is kept, whether as zeros, how much of the last write happens, which new names stay */
 const LOSSES = [

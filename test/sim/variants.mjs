@@ -211,4 +211,5 @@ export const UNNOTICED = [
   'base-of-newest',
   'full-refuses-cursor',
   'room-is-damage',
+  'broker-refusal-ignored',
 ]

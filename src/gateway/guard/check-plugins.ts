@@ -1,9 +1,9 @@
-// Settings of plugins: what nobody reads is refused when it is written. A plugin of another maker is known by its file; that
+// Settings of plugins: what no plugin reads is refused when it is written. A plugin of another maker is known by its file; that
 // its folder is switched on is not asked for, so that its settings may be written first (docs/plugins.md).
-import { readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type Config, ConfigStore } from '../../config'
 import { OsError, orElse } from '../../lib/errors'
+import { realFiles } from '../../lib/files'
 import { nearest } from '../../lib/nearest'
 
 const PREFIX = 'RESOURCES.service_plugins.'
@@ -12,7 +12,7 @@ const PREFIX = 'RESOURCES.service_plugins.'
  * Throws UNKNOWN_KEY for the first section of RESOURCES.service_plugins that `next` has and `now` has not, of a plugin that is
  * neither built in nor in the folder of plugins.
  */
-export function refuseStrayPlugins(now: Config, next: Config): void {
+export function refuseStrayPlugins(now: Config, next: Config, disk = realFiles): void {
   const store = ConfigStore.of(now)
   const [before, after] = [now, next].map(config => config.RESOURCES.service_plugins)
   const added = Object.keys(after!).filter(name => !Object.hasOwn(before!, name))
@@ -20,7 +20,7 @@ export function refuseStrayPlugins(now: Config, next: Config): void {
   const builtin = store.rows().flatMap(({ key }) => (key.startsWith(PREFIX) ? [key.split('.')[2]!] : []))
   const { dir = '' } = next.plugins as { dir?: string }
   const folder = dir === '' ? join(store.dataDir, 'plugins') : resolve(dir)
-  const files = orElse([], () => readdirSync(folder)).map(file =>
+  const files = orElse([], () => disk.list(folder)).map(file =>
     file
       .replace(/\.[cm]?js$/, '')
       .toLowerCase()

@@ -29,6 +29,8 @@ export class LineFile {
   #ragged = false
   /** lines that were read and may not be on flash yet */
   #adopted = false
+  /** its name may not be on flash: it was made or replaced, by this process or the last, and its folder not synced since */
+  #unnamed = true
 
   constructor(path: string, files: Files) {
     this.path = path
@@ -74,18 +76,11 @@ export class LineFile {
   }
 
   async sync(): Promise<void> {
-    const fd = this.#toSync()
+    // lines that were read may be in the page cache only, as the last process left them
+    const fd = this.#adopted ? this.#open() : this.#fd
     if (fd === null) return
     await this.#files.sync(fd)
     this.#adopted = false
-  }
-
-  /** Lines that were read may be in the page cache only, as the last process left them, and so may the file's name. */
-  #toSync(): number | null {
-    if (!this.#adopted) return this.#fd
-    const fd = this.#open()
-    this.#files.syncDir(dirname(this.path))
-    return fd
   }
 
   /** Keeps a copy of the file beside it. */
@@ -104,7 +99,11 @@ export class LineFile {
   /** Holds exactly these lines from now on; after a crash in here these or the old ones, after it these. */
   replace(lines: Uint8Array): void {
     this.close()
-    if (lines.length > 0 || this.#files.exists(this.path)) atomicWrite(this.path, lines, this.#files)
+    this.#unnamed = true
+    if (lines.length > 0 || this.#files.exists(this.path)) {
+      atomicWrite(this.path, lines, this.#files)
+      this.#unnamed = false
+    }
     this.#length = lines.length
     this.#ragged = this.#adopted = false
   }
@@ -115,11 +114,12 @@ export class LineFile {
   }
 
   #open(): number {
-    if (this.#fd !== null) return this.#fd
-    this.#files.mkdir(dirname(this.path))
-    const fresh = !this.#files.exists(this.path)
-    this.#fd = this.#files.open(this.path, 'a')
-    if (fresh) this.#files.syncDir(dirname(this.path))
+    if (this.#fd === null) {
+      this.#files.mkdir(dirname(this.path))
+      this.#fd = this.#files.open(this.path, 'a')
+    }
+    if (this.#unnamed) this.#files.syncDir(dirname(this.path))
+    this.#unnamed = false
     return this.#fd
   }
 

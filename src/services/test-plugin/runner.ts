@@ -17,7 +17,7 @@ import { type NodeClass, runIntegration } from './integration'
 import { libraryOf } from './library'
 import { ProgressBar } from './program'
 import { runStress, type StressOutcome } from './stress'
-import { type LoadArguments, named, type StressArguments, type StressOptions } from './stress/options'
+import { type ChainMode, STRESS_DEFAULTS, type StressOptions } from './stress/options'
 import { compareApart } from './stress/runners'
 import type { StressSummary } from './stress/summary'
 import type { Lib } from './vectors/common'
@@ -74,8 +74,32 @@ export class TestRunner implements Service {
   }
 
   /** Packets through a core; see StressOptions. */
-  runStress(...options: StressArguments): Promise<StressOutcome> {
-    return this.stress(named(options))
+  runStress(
+    total = STRESS_DEFAULTS.total,
+    workers = STRESS_DEFAULTS.workers,
+    sources = STRESS_DEFAULTS.sources,
+    progress = true,
+    core_backend: string | null = null,
+    require_rust = false,
+    header_probe_rate = 0.0,
+    batch_size = 1,
+    processes = 1,
+    threads_per_process: number | null = null,
+    chain_mode: ChainMode = 'core',
+  ): Promise<StressOutcome> {
+    return this.stress({
+      total,
+      workers,
+      sources,
+      progress,
+      core_backend,
+      require_rust,
+      header_probe_rate,
+      batch_size,
+      processes,
+      threads_per_process,
+      chain_mode,
+    })
   }
 
   /** The same by names; what is left out is taken from the settings of the plugin. */
@@ -104,13 +128,35 @@ export class TestRunner implements Service {
 
   /** Self-test, integration and stress, one after the other. */
   runAll(
-    stress_total?: number,
-    stress_workers?: number,
-    stress_sources?: number,
+    stress_total = STRESS_DEFAULTS.total,
+    stress_workers = STRESS_DEFAULTS.workers,
+    stress_sources = STRESS_DEFAULTS.sources,
     verbosity = 1,
-    ...options: LoadArguments
+    progress = true,
+    core_backend: string | null = null,
+    require_rust = false,
+    header_probe_rate = 0.0,
+    batch_size = 1,
+    processes = 1,
+    threads_per_process: number | null = null,
+    chain_mode: ChainMode = 'core',
   ): Promise<AllReport> {
-    return this.all(named([stress_total, stress_workers, stress_sources, ...options]), { verbosity })
+    return this.all(
+      {
+        total: stress_total,
+        workers: stress_workers,
+        sources: stress_sources,
+        progress,
+        core_backend,
+        require_rust,
+        header_probe_rate,
+        batch_size,
+        processes,
+        threads_per_process,
+        chain_mode,
+      },
+      { verbosity },
+    )
   }
 
   async all(stress: Partial<StressOptions> = {}, options: RunOptions = {}): Promise<AllReport> {

@@ -199,15 +199,25 @@ test('segments wait for their window, and the windows outlast them', async () =>
   await stop()
 })
 
-test('windows beyond their bound go once the log has dropped their records', async () => {
+test('windows beyond their bound go once the log has dropped their records, and are counted though workers follow each other', async () => {
   const dir = newDir()
   const windows = { dir: join(dir, 'sql'), readOnly: false, keepBytes: 1, keepMs: 0 }
-  const { log, db, add, stop } = await opened(dir, { windows }, { maxBytes: 256 * 1024, segmentBytes: 32 * 1024 })
+  let now = 0
+  const clock = { mono: () => now, wall: () => T0 * 1000 } as unknown as NonNullable<DatabaseOptions['clock']>
+  const small = { maxBytes: 256 * 1024, segmentBytes: 32 * 1024 }
+  const { log, db, add, stop } = await opened(dir, { windows, clock, heapBytes: 1, heapGrowth: 0 }, small)
   await db.connect()
+  let workers = 1
   for (let k = 0; k < 6000; k += 500) {
     await add(k, k + 500)
-    await until(() => db.lagRecords() === 0)
+    await until(() => db.status().state === 'up' && db.lagRecords() === 0)
+    // old enough to be replaced, behind a question
+    now += 61_000
+    await db.queryDevices()
+    if (db.status().state === 'starting') workers++
   }
+  assert.ok(workers > 5, `${workers} workers`)
+  await until(() => db.status().state === 'up' && db.lagRecords() === 0)
   const { packets, left } = db.status()
   assert.ok(left > 1000, `${left} left`)
   assert.equal(packets + left, 6000)

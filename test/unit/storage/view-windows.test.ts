@@ -113,6 +113,33 @@ test('whenever the power fails, a start counts what the log counts', () => {
     }
 })
 
+test('whenever the disk refuses, once, a start after a power cut counts what the log counts', () => {
+  const records = randomLog(5, 200)
+  for (const code of ['EIO', 'ENOSPC', 'EROFS'])
+    for (let point = 1; ; point += rounds(2, 1)) {
+      const files = new MemFiles()
+      let failed = false
+      files.tear = 0.5
+      files.gate = operation => {
+        if (failed || operation === 'read' || operation === 'close' || files.operations < point) return
+        failed = true
+        throw systemError(code)
+      }
+      const { view } = openView(files, { maxPackets: 40 })
+      for (const batch of batches(records, 30)) view.apply(batch)
+      if (!failed) {
+        assert.ok(point > 15, `${point} operations`)
+        break
+      }
+      files.gate = () => undefined
+      for (const kept of [0, 1]) {
+        const again = restarted(files.afterPowerCut(kept), records)
+        assert.equal(again.counts.sealed!.damaged, 0, `${code} at ${point}, kept ${kept}`)
+        assertSame(again, records, 4, point)
+      }
+    }
+})
+
 test('a file that was cut off, changed or taken away is named, counted and left out; the rest answers', () => {
   const records = randomLog(6, 300)
   const made = openView()

@@ -45,23 +45,6 @@ export const STRESS_DEFAULTS: Readonly<StressOptions> = {
   chain_mode: 'core',
 }
 
-/** The options by their places, as the specification has them: in the order of the defaults. */
-export type StressArguments = [total?: number, workers?: number, sources?: number, ...load: LoadArguments]
-export type LoadArguments = [
-  progress?: boolean,
-  core_backend?: string | null,
-  require_rust?: boolean,
-  header_probe_rate?: number,
-  batch_size?: number,
-  processes?: number,
-  threads_per_process?: number | null,
-  chain_mode?: ChainMode,
-]
-
-/** One that is left out is the default, whatever the configuration says. */
-export const named = (options: StressArguments): Partial<StressOptions> =>
-  Object.fromEntries(Object.entries(STRESS_DEFAULTS).map(([name, value], k) => [name, options[k] ?? value]))
-
 const BOUNDS = {
   total: [1, 1e9],
   workers: [1, 1024],

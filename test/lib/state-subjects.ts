@@ -1,0 +1,92 @@
+// The small files of a gateway as tests of power cuts change and read them: configuration, identity, token, users, sessions.
+import assert from 'node:assert/strict'
+import { ConfigStore } from '../../src/config'
+import { Identity } from '../../src/gateway/identity'
+import type { Files } from '../../src/lib/files'
+import { silentLogger } from '../../src/lib/logger'
+import { SecureSessions } from '../../src/protocol/secure/sessions'
+import { newToken, storedToken, UserStore } from '../../src/services/users'
+
+/** `change` throws where the disk refuses; `read` is what a start finds, and throws where it cannot go on. */
+export interface Subject {
+  /** changes of one life; 2 where left out, for one may be told and the next under way */
+  readonly changes?: number
+  open(files: Files): { change(n: number): unknown | Promise<unknown> }
+  read(files: Files): unknown
+}
+
+const T0 = 1_710_000_000_000
+
+const config = (dir: string, files: Files): ConfigStore =>
+  ConfigStore.load({ path: `${dir}/Config.json`, dataDir: dir, makes: true, env: {}, cwd: '/', files })
+
+const sessions = (dir: string, files: Files, problems: string[] = []): SecureSessions =>
+  new SecureSessions({
+    ...{ storePath: `${dir}/secure_sessions.json`, files, now: () => T0 / 1000 },
+    onProblem: text => problems.push(text),
+  })
+
+/** Each with its files in `dir`. */
+export const subjects = (dir: string): Record<string, Subject> => ({
+  configuration: {
+    open: files => {
+      const store = config(dir, files)
+      return { change: n => store.set('gateway.log.max_age_s', 100 + n) }
+    },
+    read: files => {
+      const store = config(dir, files)
+      assert.equal(store.problem, undefined)
+      return store.get('gateway.log.max_age_s')
+    },
+  },
+  identity: {
+    changes: 1,
+    open: files => {
+      const fail = (_: string, __: () => void, error: unknown): never => {
+        throw error
+      }
+      const store = config(dir, files)
+      // the name is made by the first start
+      store.set('device_id', 'GW1')
+      const identity = new Identity(store, silentLogger, files, fail)
+      return { change: n => identity.assign(n) }
+    },
+    read: files => {
+      const store = config(dir, files)
+      assert.equal(store.problem, undefined)
+      return store.get('assigned_id')
+    },
+  },
+  token: {
+    // a hash takes a tenth of a second, on purpose
+    changes: 1,
+    open: files => ({ change: () => newToken(dir, files) }),
+    read: files => storedToken(dir, files),
+  },
+  users: {
+    open: files => {
+      const store = new UserStore({ dataDir: dir, files })
+      return { change: n => store.add({ username: `user${n}` }) }
+    },
+    read: files => new UserStore({ dataDir: dir, files }).list().map(({ username }) => username),
+  },
+  sessions: {
+    open: files => {
+      const problems: string[] = []
+      const store = sessions(dir, files, problems)
+      return {
+        change: n => {
+          store.keyOn(n, T0 + n)
+          store.save(true)
+          if (problems.length > 0) throw new Error(problems.splice(0).join())
+        },
+      }
+    },
+    read: files => {
+      const problems: string[] = []
+      const { size } = sessions(dir, files, problems)
+      assert.deepEqual(problems, [])
+      return size
+    },
+  },
+})

@@ -1,0 +1,350 @@
+// The log, the windows, the ids and the small files of a gateway under load on ext4, over a disk that notes every write (dm-log-writes).
+// Then the disk as it was at every flush is mounted and started from, and so is that with a random part of what was written
+// behind the flush: all that was told by then is there, nothing else is (R1). A life whose syncs are left out is caught.
+// Long: every point of the long life
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { before, test } from 'node:test'
+import { type Files, realFiles } from '../../src/lib/files'
+import { FlashLog } from '../../src/log'
+import type { Fact } from '../../src/pipeline/fact'
+import { IdAllocator } from '../../src/protocol/ids/allocator'
+import { FileIdStore } from '../../src/protocol/ids/id-store'
+import { WindowFolder } from '../../src/storage/folder'
+import { SqlView } from '../../src/storage/view'
+import { NotedDisk, ReplayedDisk } from '../lib/log-writes'
+import { prng, rounds } from '../lib/random'
+import { inTheRig } from '../lib/rig'
+import { subjects } from '../lib/state-subjects'
+import { factOf, LOCAL } from '../unit/log/helpers'
+import { loadSql, openSql } from '../unit/storage/sealedworld'
+
+const DIR = '/noted'
+const PLACE = { log: join(DIR, 'log'), windows: join(DIR, 'sql'), ids: join(DIR, 'ids.json') }
+const ROUNDS = 60
+const LOG_BYTES = 256 * 1024
+/** one point in so many is looked at */
+const STRIDE = rounds(12, 1)
+const SEED = Number(process.env.OS_NODE_SEED ?? 16)
+
+/** What was told when a mark was made; the state that a power cut leaves is between this and the next mark's. */
+interface Told {
+  /** seqs of facts up to here that were committed, and how many of all */
+  readonly sure: number
+  readonly cursor: number
+  readonly counter: number
+  /** the newest seq given out, the oldest that is kept */
+  readonly newest: number
+  readonly first: number
+  readonly sealedTo: number
+  readonly ids: number
+  /** of each small file: number of its changes */
+  readonly changes: Readonly<Record<string, number>>
+}
+
+/** The small files, each kind in a folder of its own. */
+const SMALL = Object.keys(subjects(DIR)).map(name => ({ name, subject: subjects(join(DIR, name))[name]! }))
+
+const text = (value: unknown): string => JSON.stringify(value)
+
+/** `files` as a process has them: `end` closes what it left open. */
+function processOf(files: Files): Files & { end(): void } {
+  const open = new Set<number>()
+  return {
+    ...files,
+    open: (path, flags) => {
+      const fd = files.open(path, flags)
+      open.add(fd)
+      return fd
+    },
+    close: fd => {
+      open.delete(fd)
+      files.close(fd)
+    },
+    end: () => {
+      for (const fd of open) files.close(fd)
+    },
+  }
+}
+
+/** A gateway's storage, used as hard as it goes; `told` has an entry for each mark of the disk. */
+class Life {
+  readonly told: Told[] = []
+  /** every fact that got a seq, and those that were committed, in order */
+  readonly given = new Map<number, Fact>()
+  readonly sure: number[] = []
+  /** what a reader of each small file finds after its nth change */
+  readonly states: Record<string, string[]> = {}
+  readonly ids: { device: string; id: number }[] = []
+  #now = {
+    sure: 0,
+    cursor: 0,
+    counter: 0,
+    newest: 0,
+    sealedTo: 0,
+    ids: 0,
+    changes: {} as Record<string, number>,
+  }
+  readonly #disk: NotedDisk
+  readonly #files: Files
+  #process!: ReturnType<typeof processOf>
+  readonly #random = prng(SEED)
+  #log!: FlashLog
+  #alive = { yes: true }
+  #folder!: WindowFolder
+  #view!: SqlView
+  #applied = 0
+
+  constructor(disk: NotedDisk, files: Files) {
+    this.#disk = disk
+    this.#files = files
+  }
+
+  async run(count: number): Promise<void> {
+    const small = SMALL.map(({ name, subject }) => {
+      realFiles.mkdir(join(DIR, name))
+      this.states[name] = [text(subject.read(this.#files))]
+      this.#now.changes[name] = 0
+      return { name, subject, change: subject.open(this.#files).change }
+    })
+    const ids = openIds(this.#files)
+    ;({ folder: this.#folder, view: this.#view } = openView(this.#files))
+    await this.#start()
+    for (let k = 0; k < count; k++) {
+      await this.#commit(k)
+      if (k % 3 === 1) {
+        const { name, subject, change } = small[Math.floor(k / 3) % small.length]!
+        await change(this.states[name]!.length)
+        this.states[name]!.push(text(subject.read(this.#files)))
+        this.#now.changes[name]!++
+        this.#mark()
+      } else if (k % 3 === 2) {
+        const device = `device-${k}`
+        this.ids.push({ device, id: ids.allocateId({ device_id: device, note: 'x'.repeat(6000) }) })
+        await ids.commit()
+        this.#now.ids++
+        this.#mark()
+      }
+      if (k % 50 === 20) await this.#killed(k)
+      if (k % 50 === 40) await this.#stopped()
+    }
+    ids.stop()
+    await this.#log.close()
+    if (count < ROUNDS) return
+    const { sealedTo, cursor } = this.#now
+    assert.ok(this.#log.firstSeq > 1 && sealedTo > 1 && cursor > 1, 'segments were dropped, windows sealed')
+  }
+
+  #mark(): void {
+    // the log drops segments also between our own commits
+    this.told.push({ ...this.#now, first: this.#log.firstSeq, changes: { ...this.#now.changes } })
+    assert.equal(this.#disk.mark(), this.told.length - 1)
+  }
+
+  async #start(): Promise<void> {
+    const alive = { yes: true }
+    this.#alive = alive
+    this.#process = processOf(this.#files)
+    this.#log = await openLog(this.#process, LOG_BYTES, run => alive.yes && run())
+    this.#look()
+  }
+
+  #append(k: number, n: number): number {
+    const fact = factOf(k * 10 + n, 'x'.repeat(Math.floor(5000 * this.#random())))
+    const seq = this.#log.appendFact(fact, LOCAL)
+    assert.ok(!this.given.has(seq) && seq > this.#now.newest, `seq ${seq} is used twice`)
+    this.given.set(seq, fact)
+    this.#now.newest = seq
+    return seq
+  }
+
+  async #commit(k: number): Promise<void> {
+    const seqs = Array.from({ length: 1 + Math.floor(4 * this.#random()) }, (_, n) => this.#append(k, n))
+    if (k % 4 === 1) this.#log.appendCursor('main', this.#now.newest)
+    if (k % 5 === 1) this.#log.appendCounter('tid', k)
+    await this.#log.flush()
+    assert.ok(this.#log.committedSeq >= this.#now.newest)
+    this.#look()
+    assert.deepEqual(this.sure.slice(-seqs.length), seqs)
+  }
+
+  /** Takes what is committed now as told, then seals what fills a window. */
+  #look(): void {
+    this.#now.cursor = this.#log.cursor('main') ?? 0
+    this.#now.counter = this.#log.counter('tid') ?? 0
+    this.#now.newest = Math.max(this.#now.newest, this.#log.lastSeq)
+    const fresh = [...this.#log.read(this.#applied + 1)]
+    for (const { seq, fact } of fresh) if (fact) this.sure.push(seq)
+    this.#now.sure = this.sure.length
+    this.#mark()
+    const { lastSeq } = this.#folder
+    this.#view.apply(fresh)
+    this.#applied = fresh.at(-1)?.seq ?? this.#applied
+    if (this.#folder.lastSeq === lastSeq) return
+    this.#now.sealedTo = this.#folder.lastSeq
+    this.#mark()
+  }
+
+  /** As after `kill -9`: what was handed to the kernel is there, and the next start goes on with it. */
+  async #killed(k: number): Promise<void> {
+    for (let n = 5; n < 9; n++) this.#append(k, n)
+    // they are handed over at the end of this turn, or a little later
+    await new Promise(resolve => setImmediate(resolve))
+    this.#alive.yes = false
+    this.#process.end()
+    await this.#start()
+  }
+
+  async #stopped(): Promise<void> {
+    await this.#log.close()
+    this.#look()
+    await this.#start()
+  }
+}
+
+const openLog = (files: Files, maxBytes: number, guard = (run: () => void): unknown => run()): Promise<FlashLog> =>
+  FlashLog.open({
+    dir: PLACE.log,
+    files,
+    segmentBytes: 32 * 1024,
+    maxBytes,
+    timers: {
+      set: (ms, run) => setTimeout(() => guard(run), ms),
+      clear: handle => clearTimeout(handle as NodeJS.Timeout),
+    },
+  })
+
+const openIds = (files: Files): IdAllocator =>
+  new IdAllocator({}, { store: new FileIdStore(PLACE.ids, files), now: () => 1_710_000_000 })
+
+function openView(files: Files) {
+  const folder = new WindowFolder({ dir: PLACE.windows, files, readOnly: false })
+  const databases = new Set<ReturnType<typeof openSql>>()
+  const open: typeof openSql = (...given) => {
+    const db = openSql(...given)
+    const close = db.close.bind(db)
+    db.close = () => {
+      if (databases.delete(db)) close()
+    }
+    databases.add(db)
+    return db
+  }
+  const view = new SqlView(open(), { maxPackets: 25, maxBytes: 1e9 }, { folder, open })
+  view.begin(folder.lastSeq + 1)
+  const close = (): void => {
+    for (const db of databases) db.close()
+  }
+  return { folder, view, close }
+}
+
+/** A start finds what was `told` before the power was cut, and nothing that was not under way `then`. */
+async function check(files: Files, { given, sure, states, ids }: Life, told: Told, then: Told): Promise<void> {
+  // with room, for the new segment of a start drops the oldest of a full log
+  const log = await openLog(files, 2 * LOG_BYTES)
+  const { damaged, overflow, gaps, state, chain } = log.status()
+  assert.deepEqual(
+    { damaged, overflow, gaps, state, chain },
+    { damaged: 0, overflow: 0, gaps: [], state: 'ok', chain: undefined },
+  )
+  assert.ok(log.lastSeq > told.newest, `a start goes on at ${log.lastSeq}, after ${told.newest}`)
+  const facts = [...log.read(0, { kinds: ['fact'] })]
+  const there = new Set<number>()
+  let last = 0
+  for (const { seq, fact } of facts) {
+    assert.ok(seq > last, `${seq} after ${last}`)
+    last = seq
+    there.add(seq)
+    assert.deepEqual(fact, given.get(seq), `fact ${seq}`)
+  }
+  for (const seq of sure.slice(0, told.sure))
+    if (seq >= then.first) assert.ok(there.has(seq), `fact ${seq} was told to be committed`)
+  assert.ok((log.cursor('main') ?? 0) >= told.cursor, `the cursor is at ${log.cursor('main')}, not at ${told.cursor}`)
+  assert.ok((log.counter('tid') ?? 0) >= told.counter, `the counter is ${log.counter('tid')}, not ${told.counter}`)
+
+  const { folder, view, close } = openView(files)
+  assert.deepEqual([folder.damaged, folder.problem], [[], undefined])
+  assert.ok(folder.lastSeq >= told.sealedTo, `windows up to ${folder.lastSeq}, not ${told.sealedTo}`)
+  for (const window of folder.sealed) folder.read(window)
+  const sealed = sure.filter(seq => seq <= folder.lastSeq).length
+  view.apply(log.read(folder.lastSeq + 1))
+  assert.equal(view.counts.packets, sealed + facts.filter(({ seq }) => seq > (sure[sealed - 1] ?? 0)).length, 'packets')
+  close()
+  await log.close()
+
+  const allocator = openIds(files)
+  for (const { device, id } of ids.slice(0, told.ids))
+    assert.equal(allocator.allocateId({ device_id: device }), id, `the id of ${device}`)
+  const stranger = allocator.allocateId({ device_id: 'stranger' })
+  assert.ok(!ids.slice(0, told.ids).some(({ id }) => id === stranger), `id ${stranger} is given again`)
+  allocator.stop()
+
+  for (const { name, subject } of SMALL) {
+    const found = text(subject.read(files))
+    const n = told.changes[name]!
+    assert.ok(states[name]!.slice(n, n + 2).includes(found), `${name}: ${found} after change ${n}, ${states[name]![n]}`)
+  }
+}
+
+/** Lives once and starts from about one in `stride` of its points; how many of each kind, and how many there are. */
+async function liveAndCheck(name: string, count: number, stride: number, files = realFiles) {
+  const disk = new NotedDisk(name, DIR)
+  const life = new Life(disk, files)
+  await life.run(count)
+  disk.close()
+  const replayed = new ReplayedDisk(name)
+  const random = prng(SEED + 1)
+  const seen = { flush: 0, part: 0, all: 0 }
+  for (const { mark, entry, kind, disk: bytes } of disk.points(prng(SEED))) {
+    seen.all++
+    if (random() * stride >= 1) continue
+    seen[kind]++
+    const where = `${kind} at entry ${entry}, mark ${mark}`
+    const then = life.told[mark + 1] ?? life.told.at(-1)!
+    try {
+      await replayed.at(bytes, DIR, async () => {
+        const found = processOf(realFiles)
+        await check(found, life, life.told[mark]!, then).finally(() => found.end())
+      })
+    } catch (error) {
+      throw new Error(`${where}: ${(error as Error).message}`, { cause: error })
+    }
+  }
+  return seen
+}
+
+const without = (name: keyof Files, does: unknown): Files => ({ ...realFiles, [name]: does })
+
+inTheRig(
+  () => {
+    before(loadSql)
+
+    test(`a start from the flush points of ${ROUNDS} loaded commits has all that was told, and nothing else`, async t => {
+      const { flush, part, all } = await liveAndCheck('whole', ROUNDS, STRIDE)
+      t.diagnostic(`${flush} flush points, ${part} with a part of what came behind them, of ${all}`)
+      assert.ok(flush > 240 / STRIDE && part > 120 / STRIDE, `${flush} and ${part}`)
+    })
+
+    test('a commit without its sync is noticed', () =>
+      assert.rejects(
+        liveAndCheck(
+          'unsynced',
+          12,
+          1,
+          without('sync', async () => undefined),
+        ),
+        /fact \d+ was told to be committed/,
+      ))
+
+    test('a rename without a sync of its folder is noticed', () =>
+      assert.rejects(
+        liveAndCheck(
+          'unnamed',
+          12,
+          1,
+          without('syncDir', () => undefined),
+        ),
+        /after change 1/,
+      ))
+  },
+  { memory: 1024, seconds: 1500 },
+)
