@@ -1,4 +1,4 @@
-// Bytes of heap that a packet costs a whole gateway on each of its paths: in from UDP, TCP and MQTT to the log, and out of the log over them to
+// Bytes of heap that a packet costs a whole gateway on each of its paths: in from UDP, TCP and MQTT and from a source to the log, and out of the log over them to
 // an upstream that acknowledges. The young generation is made so large that no collection falls between the two looks; both are in the
 // gateway's own process, and nothing is asked of it meanwhile.
 import { fork, spawn } from 'node:child_process'
@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ask, backlog, Fleet, freeTcp, freeUdp, until } from './fleet.mjs'
+import { modbusServer } from './latency.mjs'
 import { answer, field, pause } from './udp/gateway.mjs'
 
 const require = createRequire(import.meta.url)
@@ -21,12 +22,15 @@ const RATE = 4000
 /** packets at once over a medium of the library: a connection keeps 64 waiting */
 const TURN = 32
 const SENSORS = 4
+/** a source goes on while the heap comes to rest */
+const POLLS = 500
 const MEDIA = { transport_status: { tcp: true }, application_status: { mqtt: true } }
 /** What a gateway does besides while they pass is spread over the packets; the fewer come at once, the more each costs. */
 const BUDGETS = {
   'in/udp': 4000,
   'in/tcp': 24_000,
   'in/mqtt': 16_000,
+  'in/source': 40_000,
   'out/udp': 12_000,
   'out/tcp': 12_000,
   'out/mqtt': 20_000,
@@ -97,7 +101,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
   const ended = []
 
   /** Lets `pass` bring the packets, and takes what the heap grew by; `came` asks how many came. Again where a collection fell into it. */
-  async function measure(path, child, pass, came, tries = 1) {
+  async function measure(path, child, pass, came, tries = 1, packets = PACKETS) {
     await pause(REST_MS)
     const began = await came()
     const before = await answer(child, 'heap')
@@ -105,8 +109,8 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
     await pause(REST_MS)
     const after = await answer(child, 'heap')
     const count = (await came()) - began
-    if (count < PACKETS) problems.push(`gateway/heap: ${count} of ${PACKETS} packets came over ${path}`)
-    if (after.collections > before.collections && tries > 1) return measure(path, child, pass, came, tries - 1)
+    if (count < packets) problems.push(`gateway/heap: ${count} of ${packets} packets came over ${path}`)
+    if (after.collections > before.collections && tries > 1) return measure(path, child, pass, came, tries - 1, packets)
     if (after.collections > before.collections) problems.push(`gateway/heap: a collection fell into ${path}`)
     gate(`gateway/heap_bytes_per_packet/${path}`, Math.round((after.used - before.used) / count), BUDGETS[path])
   }
@@ -128,6 +132,38 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       await close()
     } finally {
       child.kill('SIGKILL')
+    }
+  }
+
+  /** A source of as many registers as a packet has readings, polled as fast as it goes; a poll counts as a packet. */
+  async function polling() {
+    let polls = 0
+    const modbus = await modbusServer(() => polls++)
+    const registers = Array.from({ length: SENSORS }, (_, k) => ({ id: `r${k}`, address: k, unit: 'V' }))
+    const where = { type: 'modbus_tcp', host: '127.0.0.1', port: modbus.address().port }
+    const sources = [{ name: 'plc', ...where, interval_ms: 2, registers }]
+    const config = { device_id: 'GW', assigned_id: 4711, gateway: { sources, uplinks: [] } }
+    const { child } = start(join(dir, 'in-source'), config, 'run', '--port', String(await freeTcp()))
+    const pass = count => {
+      const end = polls + count
+      return until('the source is polled', async () => polls >= end)
+    }
+    try {
+      await pass(2000)
+      await measure(
+        'in/source',
+        child,
+        () => pass(POLLS),
+        async () => polls,
+        3,
+        POLLS,
+      )
+    } finally {
+      // the upstream that it started beside itself ends with it
+      const ended = new Promise(resolve => child.once('exit', resolve))
+      child.kill('SIGTERM')
+      await ended
+      modbus.close()
     }
   }
 
@@ -180,6 +216,7 @@ export async function benchHeap({ FlashLog, mediaTable }, { gate, problems, star
       const receiver = { medium: 'TCP', listen_host: '127.0.0.1', port }
       await receiving('in/tcp', receiver, over(mediaTable.TCP, { host: '127.0.0.1', port }))
     }
+    if (wanted('in/source')) await polling()
     if (wanted('out/udp')) await sending('UDP', await freeUdp())
     if (wanted('out/tcp')) {
       const port = await freeTcp()

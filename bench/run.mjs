@@ -152,7 +152,7 @@ if (starts('gateway/heap_bytes_per_packet/')) await benchHeap({ FlashLog, mediaT
 
 if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 
-if (starts('can/')) benchCan({ put, gateLeast, problems })
+if (starts('can/')) benchCan({ put, mark, gateLeast, problems })
 
 if (['start/', 'memory/', 'idle/'].some(starts)) await benchStart({ put, gate, mark, wanted: starts })
 
