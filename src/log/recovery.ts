@@ -8,7 +8,7 @@ import { asOsError, errno, OsError } from '../lib/errors'
 import type { Files } from '../lib/files'
 import { diskFault } from '../lib/writable'
 import { lostBehind, readWitness, type Witness } from './chain-file'
-import { AT_KIND, KIND_CLOCK, RESERVE } from './format'
+import { AT_KIND, KIND_CLOCK, KIND_PACKET, RESERVE } from './format'
 import type { LogSettings } from './log-options'
 import { decodeHeader, lastBefore, type Scan, type SegmentSnapshot, scanSegment, segmentsIn } from './segment'
 import { newSegment, onMedium, type Segment } from './segments'
@@ -183,7 +183,8 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
       return
     }
     loaded.delete(segment)
-    let clock = false
+    // records that count from their place alone: no header has them
+    let kept = false
     const next = segments[index + 1]
     const nextPrevious = next && (lastOf(segment.base, files, next) ?? listed.get(segment.base))
     const knownLast = nextPrevious !== undefined && nextPrevious >= segment.base ? nextPrevious : undefined
@@ -198,7 +199,8 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
         ...(!next && named && { headed: true, ...(named.last !== undefined && { knownLast: named.last }) }),
       },
       at => {
-        if (bytes[at + AT_KIND] === KIND_CLOCK) clock = true
+        const kind = bytes[at + AT_KIND]
+        if (kind === KIND_CLOCK || kind === KIND_PACKET) kept = true
         if (index >= from) state.replay(bytes, at)
       },
     )
@@ -210,7 +212,7 @@ export function recover(files: Files, dir: string, bounds: Bounds | null): Recov
     segment.lastFact = scan.lastFact
     found.boot = Math.max(found.boot, scan.boot)
     if (scan.pieces.length > 0 || !head) found.findings.push({ segment, bytes, scan })
-    if (scan.facts === 0 && !clock && !scan.pieces.some(({ from, to }) => to >= from)) found.empty.push(segment)
+    if (scan.facts === 0 && !kept && !scan.pieces.some(({ from, to }) => to >= from)) found.empty.push(segment)
   })
   if (snapshot && bounds) sortGone(found, snapshot, bounds)
   // after a clean stop its mark is the last record there is, so the next seq is known; else the whole range is spent

@@ -129,14 +129,6 @@ async function shrink(world, compiled, seed) {
   return { keep, faults, failure: last, first: failure }
 }
 
-/** Seeds of the plan without options that are broken and not mended yet: docs/simulation.md says what is known. They are printed and fail no run. */
-const OPEN = new Set([698])
-const open = []
-const isOpen = seed =>
-  OPEN.has(seed) &&
-  options.hours === '0.1' &&
-  ['mode', 'media', 'sql', 'variant'].every(name => options[name] === undefined)
-
 const tell = ({ seed, failure, hash, ms, events, packets, starts, counts, settled, plan, faults }) => {
   console.log(
     `seed ${seed} ${failure === undefined ? 'holds' : 'BROKEN'} hash ${hash} ${plan.diskMode} ${(ms / 60_000).toFixed(1)} min, ` +
@@ -215,10 +207,8 @@ function work() {
         for (const [what, times] of Object.entries(result.roundabouts))
           roundabouts.set(what, (roundabouts.get(what) ?? 0) + times)
         if (result.failure !== undefined) {
-          if (isOpen(result.seed)) open.push(result.seed)
-          else failed.push(result)
-          const known = isOpen(result.seed) ? ', known and not mended yet (docs/simulation.md)' : ''
-          console.log(`seed ${result.seed} BROKEN${known}: ${result.failure}\n  ${command(result.seed)}`)
+          failed.push(result)
+          console.log(`seed ${result.seed} BROKEN: ${result.failure}\n  ${command(result.seed)}`)
         }
       }
       order()
@@ -239,7 +229,7 @@ const line = async () => {
 await Promise.all(Array.from({ length: Math.min(workers, seeds) }, line))
 const seconds = (performance.now() - started) / 1000
 console.log(
-  `${total.seeds} seeds (${first} to ${first + total.seeds - 1}), ${failed.length} broken and ${open.length} more known to be, ${total.twice} run twice; ${seconds.toFixed(0)} s, ` +
+  `${total.seeds} seeds (${first} to ${first + total.seeds - 1}), ${failed.length} broken, ${total.twice} run twice; ${seconds.toFixed(0)} s, ` +
     `${(total.ms / 3_600_000).toFixed(0)} simulated hours; ${total.faults} faults, ${total.starts} starts, ${total.events} events, ${total.packets} packets; ` +
     `${total.readings} readings, ${total.arrived} arrived, ${total.dropped} dropped by the bounds of logs; slowest in step after ${(total.slowest / 1000).toFixed(0)} s`,
 )

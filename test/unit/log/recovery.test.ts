@@ -194,6 +194,19 @@ test('many starts without data leave no more than a few files', async () => {
   assert.ok(log.cursor('main')! > 0)
 })
 
+test('a segment without facts stays where it has a packet or a clock record, which no header repeats', async () => {
+  const { log, files, timers } = await openLog({ files: (await crashed()).afterPowerCut() })
+  const packet = Buffer.from('a packet that shaped a template')
+  const seq = log.appendPacket(packet, false)
+  await timers.advance(5000)
+  let cut = files.afterPowerCut()
+  for (let k = 0; k < 3; k++) {
+    const { log: next, files: now } = await openLog({ files: cut })
+    assert.deepEqual([...next.read(seq)][0]?.packet?.bytes, packet)
+    cut = now.afterPowerCut()
+  }
+})
+
 test('what a killed process had written and not synced is synced before the next start calls it committed', async () => {
   const { log, files, timers } = await openLog()
   files.slow = () => new Promise(() => undefined)
