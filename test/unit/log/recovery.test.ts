@@ -196,7 +196,7 @@ test('many starts without data leave no more than a few files', async () => {
 
 test('a segment without facts stays where it has a packet or a clock record, which no header repeats', async () => {
   const { log, files, timers } = await openLog({ files: (await crashed()).afterPowerCut() })
-  const packet = Buffer.from('a packet that shaped a template')
+  const packet = new TextEncoder().encode('a packet that shaped a template')
   const seq = log.appendPacket(packet, false)
   await timers.advance(5000)
   let cut = files.afterPowerCut()
