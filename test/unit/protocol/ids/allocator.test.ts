@@ -89,6 +89,14 @@ test('released ids: kept for their device until the lease ends, the smallest is 
   assert.deepEqual([lease_metrics.last_reclaim_count, lease_metrics.total_reclaimed], [1, 3])
 })
 
+test('a range that is used up gives the id of the only lease that ended', () => {
+  const bench = new Bench({ startId: 1, endId: 2, leasePolicy: { base_lease_seconds: 100, adaptive_enabled: false } })
+  bench.at(1000).allocateId({ device_id: 'a' })
+  bench.at(1050).allocateId({ device_id: 'b' })
+  assert.throws(() => bench.at(1099).allocateId({ device_id: 'c' }), { code: 'ID_POOL_EXHAUSTED' })
+  assert.equal(bench.at(1101).allocateId({ device_id: 'c' }), 1)
+})
+
 test('a lease ends to the second, and hearing the device renews it', () => {
   const bench = new Bench({
     startId: 1,

@@ -154,6 +154,21 @@ test('a lease that is prolonged after it was seen to have ended ends at its new 
   assert.equal(state.firstEnded(100)?.id, 2)
 })
 
+test('a clock that jumps moves every lease with it, none of them before the first second', () => {
+  const state = new IdState()
+  for (const [id, end] of [
+    [1, 100],
+    [2, 0],
+    [3, 5000],
+  ] as const)
+    put(state, id, record('', end))
+  state.moveLeases(-4000)
+  assert.deepEqual(
+    [1, 2, 3].map(id => state.entries.get(id)!.lease_expires_at),
+    [1, 0, 1000],
+  )
+})
+
 test('from a backup only active ids whose lease goes on keep their device, and no id known as free is handed out', () => {
   const state = new IdState()
   const lease = (id: number, end: number, more: Partial<IdRecord> = {}): void =>
