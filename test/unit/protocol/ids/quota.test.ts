@@ -66,6 +66,20 @@ test('a caller of this program is no stranger: it gets what it asks for, as ofte
   assert.deepEqual(quotas.report().unproved_ids, 0)
 })
 
+test('a request may bring 4,096 bytes of its device, one for a pool 512: they are kept', () => {
+  const { ask } = server()
+  const meta = (bytes: number): Buffer => Buffer.from(JSON.stringify({ k: 'x'.repeat(bytes - 8) }))
+  const command = (bytes: number): number =>
+    ask(Buffer.concat([Buffer.from([COMMAND.ID_REQUEST, 0, bytes & 255]), meta(bytes)]), `10.0.${bytes & 255}.1:5`)![0]!
+  assert.deepEqual([command(4096), command(4097)], [COMMAND.ID_ASSIGN, COMMAND.HANDSHAKE_NACK])
+  const pool = (bytes: number): number =>
+    ask(
+      Buffer.concat([Buffer.from([COMMAND.ID_POOL_REQ, 0, bytes & 255, 0, 2]), meta(bytes)]),
+      `10.1.${bytes & 255}.1:5`,
+    )![0]!
+  assert.deepEqual([pool(512), pool(513)], [COMMAND.ID_POOL_RES, COMMAND.HANDSHAKE_NACK])
+})
+
 test('ids of a database come later; a request learns by name why there are none, a pool does not', async () => {
   const [first, full] = [new OsError('ID_POOL_EXHAUSTED', 'none is left'), new Error('the line is cut')]
   const refusals: Error[] = [first, full, first]

@@ -154,6 +154,14 @@ test('a lease that is prolonged after it was seen to have ended ends at its new 
   assert.equal(state.firstEnded(100)?.id, 2)
 })
 
+test('changes that were lost may have given out an id each; the highest id is the last of them', () => {
+  const state = new IdState({ nextCandidate: 10 })
+  state.lose(5)
+  assert.deepEqual([state.next_candidate, state.damaged], [15, true])
+  state.lose(0xffff_ffff)
+  assert.equal(state.next_candidate, 0xffff_ffff)
+})
+
 test('a clock that jumps moves every lease with it, none of them before the first second', () => {
   const state = new IdState()
   for (const [id, end] of [
