@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { IdAllocator } from '../../src/protocol/ids/allocator'
 import { FileIdStore } from '../../src/protocol/ids/id-store'
-import { MemFiles, PowerCut, systemError } from '../unit/log/memfiles'
+import { MemFiles, PowerCut } from '../unit/log/memfiles'
 
 const NOW = 1_710_000_000
 const PATH = '/data/ids.json'
@@ -215,15 +215,9 @@ for (const [name, live, check] of [
       for (let point = 1; point < 1000; point++) {
         const files = new MemFiles()
         const life = new Life()
-        let failed = false
-        files.tear = 0.5
-        files.gate = operation => {
-          if (failed || operation === 'read' || operation === 'close' || files.operations < point) return
-          failed = true
-          throw systemError(code)
-        }
+        const happened = files.refuseOnce(point, code)
         await live(files, life)
-        if (!failed) break
+        if (!happened()) break
         refused += life.refused
         for (const kept of [0, 1]) check(files.afterPowerCut(kept), life, `${code} at ${point}, kept ${kept}`)
       }

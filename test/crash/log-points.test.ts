@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { FlashLog } from '../../src/log'
 import { ManualClock } from '../lib/manual'
 import { factOf, LOCAL, ManualTimers } from '../unit/log/helpers'
-import { MemFiles, PowerCut, systemError } from '../unit/log/memfiles'
+import { MemFiles, PowerCut } from '../unit/log/memfiles'
 
 const OPTIONS = { dir: '/log', segmentBytes: 32 * 1024, maxBytes: 256 * 1024 }
 
@@ -161,18 +161,12 @@ test('the disk refuses at every operation of a small life, once: it heals, and w
     for (let point = 1; point < 2000; point++) {
       const files = new MemFiles()
       const life: Life = { acknowledged: [], given: new Map(), cursor: 0 }
-      let failed = false
-      files.tear = 0.5
-      files.gate = operation => {
-        if (failed || operation === 'read' || operation === 'close' || files.operations < point) return
-        failed = true
-        throw systemError(code)
-      }
+      const refused = files.refuseOnce(point, code)
       // a stop that the disk refuses says so; the next start is as after a kill
       await live(files, life).catch((error: { code?: unknown }) => {
         assert.match(String(error.code), /^(STORAGE|DISK_FULL)$/, `${code} at ${point}`)
       })
-      if (!failed) break
+      if (!refused()) break
       assert.ok(life.acknowledged.length > 5, `${code} at ${point}: ${life.acknowledged.length}`)
       for (const kept of [0, 1]) await check(files.afterPowerCut(kept), life, `${code} at ${point}, kept ${kept}`)
     }

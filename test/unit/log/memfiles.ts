@@ -34,6 +34,19 @@ export class MemFiles implements Files {
   syncsAtOnce = 0
   /** throws to make an operation fail; `bytes` is the data of a write */
   gate: (operation: Operation, path: string, bytes?: number) => void = () => undefined
+  /**
+   * The first change from operation `point` on fails, once: half of a write is done. Returns whether that has happened.
+   */
+  refuseOnce(point: number, code: string): () => boolean {
+    let refused = false
+    this.tear = 0.5
+    this.gate = operation => {
+      if (refused || operation === 'read' || operation === 'close' || this.operations < point) return
+      refused = true
+      throw systemError(code)
+    }
+    return () => refused
+  }
   /** how much of a write happens before the gate's error, for torn writes: 0..1 */
   tear = 0
   /** sync settles when this does */

@@ -118,16 +118,10 @@ test('whenever the disk refuses, once, a start after a power cut counts what the
   for (const code of ['EIO', 'ENOSPC', 'EROFS'])
     for (let point = 1; ; point += rounds(2, 1)) {
       const files = new MemFiles()
-      let failed = false
-      files.tear = 0.5
-      files.gate = operation => {
-        if (failed || operation === 'read' || operation === 'close' || files.operations < point) return
-        failed = true
-        throw systemError(code)
-      }
+      const refused = files.refuseOnce(point, code)
       const { view } = openView(files, { maxPackets: 40 })
       for (const batch of batches(records, 30)) view.apply(batch)
-      if (!failed) {
+      if (!refused()) {
         assert.ok(point > 15, `${point} operations`)
         break
       }
