@@ -41,6 +41,8 @@ export class CpuProbe implements Probe {
   async scan(): Promise<HostSensor[]> {
     this.#before = parseCpu(procText(this.env, 'stat'))
     if (!this.#before) throw new OsError('NOT_FOUND', 'no cpu line in /proc/stat on this machine')
+    // opened here, so that a process without a descriptor left goes on reading
+    procText(this.env, 'loadavg')
     return this.known
   }
 

@@ -169,6 +169,7 @@ test('64 descriptors are enough to start, and none left ends nothing and loses n
   await gw.start(['--port', String(web)], web)
   const { pid } = gw
   const allow = (files: number): unknown => execFileSync('prlimit', ['--pid', String(pid), `--nofile=${files}:64`])
+  await until('the sources are open', () => /cpu: up/.test(gw.output))
   const before = await answerOf(gw, 'status')
   assert.deepEqual([before.guard.files.limit, before.log.state], [64, 'ok'])
   allow(10)

@@ -2,19 +2,40 @@ import assert from 'node:assert/strict'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { test } from 'node:test'
 import { hostEnvironment, procText } from '../../../../drivers/host/environment'
+import { CpuProbe, MemoryProbe, NetworkProbe, UptimeProbe } from '../../../../drivers/host/proc'
 import { systemClock } from '../../../../src/lib/clock'
 import { silentLogger } from '../../../../src/lib/logger'
 
+const env = hostEnvironment({ clock: systemClock, logger: silentLogger })
+
+/** the files of /proc that this process holds open */
+const open = (): string[] =>
+  readdirSync('/proc/self/fd').flatMap(fd => {
+    try {
+      const path = readlinkSync(`/proc/self/fd/${fd}`)
+      return /^\/proc\/\D/.test(path) || path.endsWith('/net/dev') ? [path] : []
+    } catch {
+      return [] // the one that lists them
+    }
+  })
+
+test('the files of a source are opened by its scan, so that it reads on without a free descriptor', async () => {
+  for (const [probe, files] of [
+    [new CpuProbe(env), ['stat', 'loadavg']],
+    [new MemoryProbe(env), ['meminfo']],
+    [new UptimeProbe(env), ['uptime']],
+    [new NetworkProbe(env, '*'), ['net/dev']],
+  ] as const) {
+    const sensors = await probe.scan()
+    const scanned = open()
+    for (const file of files) assert.equal(scanned.filter(path => path.endsWith(`/${file}`)).length, 1, file)
+    await (probe.sample as (of: unknown) => Promise<unknown>).call(probe, sensors)
+    assert.deepEqual(open(), scanned)
+  }
+})
+
 test('a file of /proc is opened once, and each read has its text of that moment', async () => {
-  const env = hostEnvironment({ clock: systemClock, logger: silentLogger })
-  const opened = (): number =>
-    readdirSync('/proc/self/fd').filter(fd => {
-      try {
-        return readlinkSync(`/proc/self/fd/${fd}`) === '/proc/uptime'
-      } catch {
-        return false // the one that lists them
-      }
-    }).length
+  const opened = (): number => open().filter(path => path === '/proc/uptime').length
   const uptimes = [procText(env, 'uptime')]
   await new Promise(resolve => setTimeout(resolve, 20))
   uptimes.push(procText(env, 'uptime'))
