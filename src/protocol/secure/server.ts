@@ -65,8 +65,8 @@ interface RecentAnswer {
 
 /** What is kept of one AID beside its session. */
 interface Source {
-  readonly named: RecentAnswer[]
-  readonly refused: RecentAnswer[]
+  named: RecentAnswer[]
+  refused: RecentAnswer[]
   /** the last timestamps named, newest first, without that of the session's key; a replaced key last */
   recent: Candidate[]
   /** the session's key, then the recent ones: built anew when either changes */
@@ -236,7 +236,7 @@ export class SecureServer {
     const home = this.#atHome(source, aid, addr, now)
     if (timestampRaw <= this.sessions.timeSyncThreshold) return null
     if (!home) return this.#refuseKey(source, aid, addr, now)
-    if (!due(source.named, addr, now, READY_INTERVAL_MS)) return null
+    if (!due(source, 'named', addr, now, READY_INTERVAL_MS)) return null
     this.counters.named++
     if (source.sessionKey === null) {
       this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
@@ -267,7 +267,7 @@ export class SecureServer {
   refuse(frame: Omit<RefusedFrame, 'reason'>, addr: unknown = null, each = false): Uint8Array | null {
     const now = this.#clock.mono()
     const source = this.#source(frame.aid, this.sessions.peekKey(frame.aid))
-    if (!due(source.refused, addr, now, REFUSE_INTERVAL_MS) && !each) return null
+    if (!due(source, 'refused', addr, now, REFUSE_INTERVAL_MS) && !each) return null
     this.counters.badKey++
     return buildNack(0, refusedFrameText({ ...frame, reason: 'BAD_KEY' }))
   }
@@ -378,20 +378,20 @@ export class SecureServer {
 }
 
 /** Whether that address got no answer of this kind for so long; notes one now. */
-function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs: number): boolean {
+function due(source: Source, kind: 'named' | 'refused', addr: unknown, now: number, intervalMs: number): boolean {
+  const answerList = source[kind]
   const address = addressText(addr) ?? ''
   const known = answerList.findIndex(one => one.address === address)
   if (known >= 0 && now - answerList[known]!.at < intervalMs) return false
   if (known >= 0) answerList.splice(known, 1)
   else if (answerList.length >= ADDRESSES) answerList.shift()
-  answerList.push({ address, at: now })
+  source[kind] = answerList.concat({ address, at: now })
   return true
 }
 
-const keysOf = ({ sessionKey, recent }: Source, usable = recent): Uint8Array[] => [
-  ...(sessionKey ? [sessionKey] : []),
-  ...usable.map(({ key }) => key),
-]
+// concat makes the list of its size; an empty one that grows begins with 17 places
+const keysOf = ({ sessionKey, recent }: Source, usable = recent): Uint8Array[] =>
+  (sessionKey ? [sessionKey] : []).concat(usable.map(({ key }) => key))
 
 function rebuild(source: Source): void {
   source.settled = false
