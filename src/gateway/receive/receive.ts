@@ -189,6 +189,12 @@ export class Receive {
     }
     // the templates of a peer's run are its own, even where another device has its AID
     const received = receiver.receive(packet, peer?.epoch, seq)
+    // a broker sends it again, and the state it was built on is gone
+    if (received.needFull && origin.settle && this.frames.has(packet, received.meta)) {
+      this.counters.duplicates++
+      this.#acknowledge(peer, origin, seq)
+      return
+    }
     if (received.kind === 'error') {
       if (session && (received.code === 'NO_KEY' || received.code === 'BAD_KEY')) {
         this.counters.refused++
@@ -197,11 +203,6 @@ export class Receive {
         return
       }
       if (received.needFull) {
-        if (origin.settle && this.frames.has(packet, received.meta)) {
-          this.counters.duplicates++
-          this.#acknowledge(peer, origin, seq)
-          return
-        }
         this.counters.refused++
         if (received.code === 'LATE_DROPPED') this.counters.late_dropped++
         if (received.meta.template_rebuilt) {
@@ -224,11 +225,6 @@ export class Receive {
     const acknowledges = !peer && origin.settle
     this.#heard(fact.aid, origin)
     if (received.needFull) {
-      if (origin.settle && this.frames.has(packet, meta)) {
-        this.counters.duplicates++
-        this.#acknowledge(peer, origin, seq)
-        return
-      }
       this.counters.template_rebuilt++
       this.#needFull(packet, origin)
     }

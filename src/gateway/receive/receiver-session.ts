@@ -137,7 +137,7 @@ export class ReceiveSession {
 
   /** Whether it was answered. */
   #plain(aid: number, ts: number, origin: PacketOrigin): boolean {
-    const answer = this.#server.onPlaintext(aid, ts, ts === 0, origin.address)
+    const answer = this.#server.onPlaintext(aid, ts, ts === 0, origin.address, origin.settle !== undefined)
     send(origin, answer)
     return answer !== null
   }

@@ -9,12 +9,12 @@
 // kept for each address, so that a stranger's packets keep no answer from the device itself. A packet stamped here for want
 // of a time makes no key, for its sender cannot know the time.
 import { type Clock, systemClock } from '../../lib/clock'
-import { deriveSessionKey } from '../../wire/cipher'
 import { peerAddress, senderOf } from '../address'
 import { buildNack, buildSecureChannelAck, buildSecureDictReady, buildTimeResponse } from '../control'
 import { addressText } from '../ids/service'
 import { type RefusedFrame, refusedFrameText } from '../nack'
 import { SecureSessions } from './sessions'
+import { candidateOf, due, keysOf, NAMED, othersOf, rebuild, type Source } from './source'
 
 export interface SecureServerOptions {
   /** sessions of this side only */
@@ -38,51 +38,10 @@ type PlaintextAfterSecure = 'same_address' | 'any' | 'never'
 const READY_INTERVAL_MS = 10_000
 const REFUSE_INTERVAL_MS = 1000
 const RECENT = 7
-/** addresses of one AID whose pauses are kept */
-const ADDRESSES = 4
-/** how long a confirmed key stays good after another one took its place */
-const REPLACED_MS = 60_000
 const MAX_SOURCES = 16_384
 const REKEY_AFTER_S = 600
 const WARN_INTERVAL_MS = 60_000
-const NAMED = Number.POSITIVE_INFINITY
 const NO_KEYS: readonly Uint8Array[] = []
-
-interface Candidate {
-  readonly timestamp: number
-  readonly key: Uint8Array
-  /** the sender it was named to */
-  readonly from: string
-  /** mono ms; Infinity for a named one, which goes when the session settles */
-  readonly until: number
-}
-
-/** An address that got an answer, and when (mono ms). */
-interface RecentAnswer {
-  readonly address: string
-  readonly at: number
-}
-
-/** What is kept of one AID beside its session. */
-interface Source {
-  readonly named: RecentAnswer[]
-  readonly refused: RecentAnswer[]
-  /** the last timestamps named, newest first, without that of the session's key; a replaced key last */
-  recent: Candidate[]
-  /** the session's key, then the recent ones: built anew when either changes */
-  keys: readonly Uint8Array[]
-  sessionKey: Uint8Array | null
-  /** the session's key is confirmed and no other is named */
-  settled: boolean
-  /**
-   * of a confirmed key, else of the device's plaintext: its address as the medium wrote it last, the sender that means, and when
-   * that was heard, mono ms
-   */
-  address: string
-  home: string
-  heardAt: number
-  warnedAt: number
-}
 
 export class SecureServer {
   readonly sessions: SecureSessions
@@ -203,9 +162,9 @@ export class SecureServer {
     const candidate = source.recent.find(recent => recent.key === key)
     if (!known && !candidate) return null
     const good = source.recent.filter(other => other !== candidate && other.until !== NAMED && other.until > now)
-    const replaced = candidate ? this.#confirmed(aid, now + REPLACED_MS) : null
+    const replaced = candidate && this.sessions.isConfirmed(aid) ? this.sessions.session(aid)!.first_plaintext_ts : null
     if (candidate) {
-      if (replaced) {
+      if (replaced !== null) {
         this.counters.replaced++
         this.#onRekey('replaced', aid, addressText(addr) ?? '')
       }
@@ -213,7 +172,8 @@ export class SecureServer {
       this.#settle(source, addr, now)
       source.sessionKey = this.sessions.getSessionKey(aid)
     }
-    source.recent = replaced ? [replaced, ...good].slice(0, RECENT) : good
+    source.recent = replaced === null ? good : [candidateOf(aid, [replaced, ''], now), ...good].slice(0, RECENT)
+    this.sessions.setOthers(aid, othersOf(source), false)
     rebuild(source)
     source.settled = true
     if (this.sessions.isConfirmed(aid)) return null
@@ -226,22 +186,35 @@ export class SecureServer {
   /**
    * A plaintext data packet was understood; `timestampRaw` is its TS field as it is on the wire. The answer, if one is
    * due: SECURE_DICT_READY naming this packet, at most every 10 s, AID and address; TIME_RESPONSE for a packet without a time.
-   * None while another address has the confirmed key, or none has and the device's plaintext came from elsewhere: who confirms
-   * a key is believed alone from then on (X36, X37).
+   * `waits`: packets of that device may wait in a broker, and what is refused does not come again: each key is written before it
+   * is named, with doubling pauses while the device uses none. No answer while another address has the confirmed key, or none
+   * has and the device's plaintext came from elsewhere: who confirms a key is believed alone from then on (X36, X37).
    */
-  onPlaintext(aid: number, timestampRaw: number, serverStamped: boolean, addr: unknown): Uint8Array | null {
+  onPlaintext(
+    aid: number,
+    timestampRaw: number,
+    serverStamped: boolean,
+    addr: unknown,
+    waits = false,
+  ): Uint8Array | null {
     if (serverStamped) return buildTimeResponse(0, Math.floor(this.#serverTime()))
     const now = this.#clock.mono()
     const source = this.#source(aid, this.sessions.peekKey(aid))
     const home = this.#atHome(source, aid, addr, now)
     if (timestampRaw <= this.sessions.timeSyncThreshold) return null
     if (!home) return this.#refuseKey(source, aid, addr, now)
-    if (!due(source.named, addr, now, READY_INTERVAL_MS)) return null
+    const from = senderOf(addressText(addr) ?? '')
+    const unused = waits ? source.recent.filter(other => other.from === from).length : 0
+    if (!due(source.named, addr, now, READY_INTERVAL_MS << unused)) return null
     this.counters.named++
     if (source.sessionKey === null) {
       this.sessions.establishRemotePlaintext(aid, timestampRaw, addr)
       source.sessionKey = this.sessions.getSessionKey(aid)
-    } else this.#remember(source, aid, timestampRaw, senderOf(addressText(addr) ?? ''))
+    } else {
+      const others = source.recent.filter(other => other.timestamp !== timestampRaw || other.from !== from)
+      source.recent = [{ ...candidateOf(aid, [timestampRaw, from], now), until: NAMED }, ...others].slice(0, RECENT)
+      this.sessions.setOthers(aid, othersOf(source), waits)
+    }
     rebuild(source)
     return buildSecureDictReady(aid, timestampRaw)
   }
@@ -319,21 +292,6 @@ export class SecureServer {
     return null
   }
 
-  #remember(source: Source, aid: number, timestamp: number, from: string): void {
-    if (source.recent.some(candidate => candidate.timestamp === timestamp && candidate.from === from)) return
-    const key = deriveSessionKey(aid, timestamp)
-    if (source.sessionKey && Buffer.compare(key, source.sessionKey) === 0) return
-    source.recent = [{ timestamp, key, from, until: NAMED }, ...source.recent].slice(0, RECENT)
-  }
-
-  /** The confirmed key of the session as one that is good until then; null when there is none. */
-  #confirmed(aid: number, until: number): Candidate | null {
-    const session = this.sessions.isConfirmed(aid) ? this.sessions.session(aid) : null
-    const timestamp = session?.first_plaintext_ts ?? null
-    const from = this.#sources.get(aid)?.home ?? ''
-    return session?.key && timestamp !== null ? { timestamp, key: session.key, from, until } : null
-  }
-
   /** Replaced keys whose time is over go. */
   #outlived(source: Source): void {
     const now = this.#clock.mono()
@@ -358,7 +316,7 @@ export class SecureServer {
       source = {
         named: [],
         refused: [],
-        recent: [],
+        recent: this.sessions.others(aid).map(other => candidateOf(aid, other, this.#clock.mono())),
         keys: NO_KEYS,
         sessionKey: null,
         settled: false,
@@ -375,25 +333,4 @@ export class SecureServer {
     }
     return source
   }
-}
-
-/** Whether that address got no answer of this kind for so long; notes one now. */
-function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs: number): boolean {
-  const address = addressText(addr) ?? ''
-  const known = answerList.findIndex(one => one.address === address)
-  if (known >= 0 && now - answerList[known]!.at < intervalMs) return false
-  if (known >= 0) answerList.splice(known, 1)
-  else if (answerList.length >= ADDRESSES) answerList.shift()
-  answerList.push({ address, at: now })
-  return true
-}
-
-const keysOf = ({ sessionKey, recent }: Source, usable = recent): Uint8Array[] => [
-  ...(sessionKey ? [sessionKey] : []),
-  ...usable.map(({ key }) => key),
-]
-
-function rebuild(source: Source): void {
-  source.settled = false
-  source.keys = keysOf(source)
 }

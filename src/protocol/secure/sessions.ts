@@ -18,6 +18,7 @@ import {
   keptForm,
   keyedOn,
   keyOf,
+  type OtherKey,
   plaintextReceived,
   plaintextSent,
   recordOf,
@@ -206,6 +207,21 @@ export class SecureSessions {
     if (!session || peerAddr === null || peerAddr === session.peerAddr) return
     session.peerAddr = peerAddr
     this.#changed = true
+  }
+
+  /** Keys beside that of the session, newest first. */
+  others(aid: number): readonly OtherKey[] {
+    return this.#sessions.get(aid)?.others ?? []
+  }
+
+  /** `written`: they are written at once, not with the next change. */
+  setOthers(aid: number, others: readonly OtherKey[], written: boolean): void {
+    const session = this.#sessions.get(aid)
+    if (!session) return
+    session.others = others
+    if (!written) return
+    this.#changed = true
+    this.#save('now')
   }
 
   /** The session as it is shown; looking does not keep it alive. */

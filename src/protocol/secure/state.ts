@@ -99,12 +99,16 @@ export const keyedOn = (state: SessionState, aid: number, timestamp: number): Se
   keyTimestamp: timestamp,
 })
 
+/** A key beside that of the session: its timestamp, and the sender it was named to; "" for the key before. */
+export type OtherKey = readonly [timestamp: number, from: string]
+
 /** A session with what surrounds its state. */
 export interface SecureSession {
   state: SessionState
   /** UNIX seconds of the last access */
   last: number
   peerAddr: string | null
+  others?: readonly OtherKey[]
 }
 
 /** A session as it is shown, field for field the reference's. */
@@ -124,12 +128,14 @@ export interface KeptSession {
   dict_ready: boolean
   decrypt_confirmed: boolean
   state: SessionState['kind']
+  /** not of the reference; absent where there are none */
+  other_keys?: readonly OtherKey[]
 }
 
 const hex = (bytes: Uint8Array | null): string | null =>
   bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 
-export function keptForm({ state, last, peerAddr }: SecureSession): KeptSession {
+export function keptForm({ state, last, peerAddr, others }: SecureSession): KeptSession {
   const pending = pendingOf(state)
   return {
     last,
@@ -141,6 +147,7 @@ export function keptForm({ state, last, peerAddr }: SecureSession): KeptSession 
     dict_ready: dictReady(state),
     decrypt_confirmed: state.kind === 'SECURE',
     state: state.kind,
+    ...(others?.length && { other_keys: others }),
   }
 }
 
@@ -151,6 +158,7 @@ export const recordOf = (session: SecureSession): SessionRecord => ({
 })
 
 const time = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value) && value >= 0
+const isOtherKey = (one: OtherKey | null): boolean => time(one?.[0])
 const keyFrom = (value: unknown): Uint8Array | null =>
   typeof value === 'string' && /^[0-9a-f]{64}$/.test(value) ? Buffer.from(value, 'hex') : null
 
@@ -168,8 +176,10 @@ export function sessionFrom(value: unknown): SecureSession | null {
   const pending = pendingKey && { timestamp: time(pending_timestamp) ? pending_timestamp : 0, key: pendingKey }
   const keyed = { pending, key, keyTimestamp: time(first_plaintext_ts) ? first_plaintext_ts : null }
   const ready = kept['dict_ready'] === true
+  const others = Array.isArray(kept['other_keys']) ? kept['other_keys'].filter(isOtherKey) : []
   return {
     last,
+    others,
     peerAddr: typeof peer_addr === 'string' ? peer_addr : null,
     state:
       kept['decrypt_confirmed'] === true
