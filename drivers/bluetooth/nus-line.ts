@@ -214,8 +214,8 @@ export class NusLine implements Line {
     this.#tally.tx += bytes.length
   }
 
-  async #inTime(connection: BleConnection, done: Promise<void>): Promise<void> {
-    await within(this.#options.timers, WRITE_MS, done, () => {
+  #inTime(connection: BleConnection, done: Promise<void>): Promise<void> {
+    return within(this.#options.timers, WRITE_MS, done, () => {
       this.#tally.errors++
       connection.disconnect()
       throw new OsError('TIMEOUT', `${this.peer} did not confirm a write within ${WRITE_MS / 1000} s`)

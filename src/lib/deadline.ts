@@ -4,21 +4,22 @@ import { OsError } from './errors'
 import type { Timers } from './timers'
 
 /** `work`, or after `ms` what `late` returns or throws. */
-export async function within<T, L = never>(
+export function within<T, L = never>(
   timers: Timers,
   ms: number,
   work: Promise<T>,
   late: () => L | Promise<L>,
 ): Promise<T | L> {
-  let cancel = (): void => undefined
-  const over = new Promise<void>(resolve => {
-    cancel = timers.after(ms, resolve)
-  }).then(late)
-  try {
-    return await Promise.race([work, over])
-  } finally {
-    cancel()
-  }
+  return new Promise((resolve, reject) => {
+    const cancel = timers.after(ms, () => void new Promise<L>(done => done(late())).then(resolve, reject))
+    const settle =
+      <V>(end: (value: V) => void) =>
+      (value: V): void => {
+        cancel()
+        end(value)
+      }
+    work.then(settle(resolve), settle(reject))
+  })
 }
 
 /** For `within`: throws TIMEOUT, "`what` within N s". */

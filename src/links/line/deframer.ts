@@ -245,7 +245,8 @@ export class SerialDeframer implements Deframer {
       const { kind, start, end } = this.#open.shift()!
       if (end < 0) continue
       // a frame with a checksum holds everything that begins in it; a control packet only others of its kind
-      this.#open = this.#open.filter(other => other.start >= end || (kind === 'control' && other.kind !== 'control'))
+      if (this.#open.length > 0)
+        this.#open = this.#open.filter(other => other.start >= end || (kind === 'control' && other.kind !== 'control'))
       this.counters.packets++
       this.counters.taken += end - start
       const from = start + 1 - this.#base
