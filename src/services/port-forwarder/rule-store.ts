@@ -1,5 +1,5 @@
-// The file of the rules. Read once; each change is written at once, atomically. A file that is there and cannot be read is
-// STORAGE, and stays as it is.
+// The file of the rules. Read once; each change is written immediately and atomically. An existing file that cannot be read
+// is STORAGE, and stays unchanged.
 import { dirname } from 'node:path'
 import { atomicWrite } from '../../lib/atomic'
 import { asOsError, errno, OsError } from '../../lib/errors'
@@ -20,7 +20,7 @@ export class RuleStore {
     this.#rules = this.#read()
   }
 
-  /** In the order they were added. */
+  /** In insertion order. */
   get rules(): readonly Rule[] {
     return this.#rules
   }
@@ -29,7 +29,7 @@ export class RuleStore {
     return this.#rules.find(rule => rule.name === name)
   }
 
-  /** Adds a rule. Throws BAD_REQUEST (the name is taken, unless `replace`), STORAGE. */
+  /** Adds a rule. Throws BAD_REQUEST (the name is in use, unless `replace`), STORAGE. */
   add(input: unknown, replace = false): Rule {
     const rule = checkRule(input)
     const known = this.find(rule.name)
