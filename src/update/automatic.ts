@@ -1,5 +1,5 @@
-// Updates that no person asked for by name: by the schedule of os-node.conf, and from a USB stick. What became of the last look is kept on the data
-// partition, where `os-node slots` and the page find it after a restart.
+// Updates that no user requested explicitly: by the schedule of os-node.conf, and from a USB stick. The result of the last
+// check is stored on the data partition, where `os-node slots` and the page find it after a restart.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { atomicWrite } from '../lib/atomic'
@@ -14,9 +14,9 @@ export interface LastCheck {
   readonly at: number
   /** address, or file on a USB stick */
   readonly source: string
-  /** interrupted: the source could not be read, or the window ended; the next look goes on */
+  /** interrupted: the source could not be read, or the window ended; the next check continues */
   readonly result: 'installed' | 'up to date' | 'refused' | 'interrupted'
-  /** version, or why not */
+  /** version, or reason */
   readonly detail: string
 }
 
@@ -28,11 +28,13 @@ export function writeCheck(path: string, check: LastCheck): void {
   atomicWrite(path, `${JSON.stringify(check)}\n`)
 }
 
-/** Whether the update is what runs already. */
+/** Whether the update is the running version. */
 export const runsAlready = ({ board, version, built_at: built }: UpdateList, slots: Slots): boolean =>
   board === slots.board && version === slots.version && built === slots.built_at
 
-/** Throws E_UPDATE where the system must not take an update automatically: what checkUpdate refuses, and one that went back. */
+/**
+ * Throws E_UPDATE if the update must not be installed automatically: checkUpdate refuses it, or it was rolled back before.
+ */
 export function checkAutomatic(update: Update, slots: Slots, updates: LastUpdates): void {
   checkUpdate(update, slots)
   const { version } = update.list
@@ -57,7 +59,7 @@ export function lineOf(error: unknown): string {
   return hint ? `${message}; ${hint}` : message
 }
 
-/** The record of an installation that `install` tries; undefined of it means: what is there runs already. */
+/** The record of an installation that `install` attempts; its result undefined means: that version already runs. */
 export async function checked(
   source: string,
   install: () => Promise<Installed | undefined>,

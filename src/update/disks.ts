@@ -1,11 +1,11 @@
-// Disks that a person puts in and takes out, as the kernel lists them: cards and USB sticks. The disks of the machine itself are never
-// listed, and a disk in use is refused.
+// Removable disks, as the kernel lists them: cards and USB sticks. Internal disks are never listed, and a disk in use is
+// refused.
 // Errors: E_FLASH.
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { OsError, orElse } from '../lib/errors'
 
-/** Where the kernel shows disks; tests have folders of their own. */
+/** Where the kernel lists disks; tests use other folders. */
 export interface Machine {
   readonly sys: string
   readonly dev: string
@@ -19,9 +19,9 @@ export interface Disk {
   readonly model: string
   readonly removable: boolean
   readonly write_protected: boolean
-  /** folders where its partitions are mounted */
+  /** mount points of its partitions */
   readonly mounted: readonly string[]
-  /** as swap, or below RAID, LVM or encryption */
+  /** as swap, or under RAID, LVM or encryption */
   readonly in_use: boolean
 }
 
@@ -34,7 +34,7 @@ function diskNamed(name: string, { sys, dev, proc }: Machine): Disk {
   const folders = [at, ...parts.map(part => join(at, part))]
   const numbers = folders.map(folder => textOf(folder, 'dev'))
   const devices = [name, ...parts].map(one => join(dev, one))
-  // a file system of several devices has a number of its own, but names one of them
+  // a file system on several devices has its own number, but names one of them
   const mounts = textOf(proc, 'self/mountinfo')
     .split('\n')
     .map(line => ({ fields: line.split(' '), source: line.split(' - ')[1]?.split(' ')[1] ?? '' }))
@@ -63,7 +63,7 @@ export const removableDisks = (machine = MACHINE): Disk[] =>
 
 const refuse = (message: string, hint: string): OsError => new OsError('E_FLASH', message, { hint })
 
-/** The disk, which has room for `bytes`. Throws E_FLASH where it must not be written. */
+/** The disk, checked to have room for `bytes`. Throws E_FLASH if it must not be written. */
 export function diskFor(device: string, bytes: number, machine = MACHINE): Disk {
   const path = device.includes('/') ? device : join(machine.dev, device)
   const name = basename(orElse(path, () => realpathSync(path)))
