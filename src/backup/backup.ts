@@ -42,7 +42,7 @@ const TRIES = 10
 /** Writes the file `to` atomically. Throws USAGE if it exists and may not be replaced (`force`), DISK_FULL, STORAGE. */
 export async function backupTo(to: string, force: boolean, source: BackupSource): Promise<BackupResult> {
   if (!force && realFiles.exists(to))
-    throw new OsError('USAGE', `${to} is there already`, { hint: 'name another file, or replace it with --force' })
+    throw new OsError('USAGE', `${to} already exists`, { hint: 'name another file, or replace it with --force' })
   const part = `${to}.${process.pid}.part`
   try {
     const fd = written(to, () => realFiles.open(part, 'w'))

@@ -123,7 +123,7 @@ export function finishRestore(dataDir: string, files: Files = realFiles): void {
     }
   } catch (cause) {
     const why = diskFault(cause) ?? asOsError(cause).message
-    throw new OsError('STORAGE', `the restore stopped half-way (${why}); the next command on ${dataDir} goes on`, {
+    throw new OsError('STORAGE', `the restore was interrupted (${why}); the next command on ${dataDir} completes it`, {
       cause,
     })
   }

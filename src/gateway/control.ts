@@ -111,7 +111,7 @@ export async function startControl(options: ControlOptions): Promise<ControlServ
             rmSync(path, { force: true })
             if (dirname(path) !== dataDir) rmSync(dirname(path), { force: true, recursive: true })
           } catch (error) {
-            logger.warn(`${path} stays: ${asOsError(error).message}`)
+            logger.warn(`${path} cannot be removed: ${asOsError(error).message}`)
           }
           resolve()
         })
@@ -157,7 +157,7 @@ function talk(socket: Socket, { run, maxLineBytes = 1 << 20, workingMs = 5000 }:
   let waiting = 0
 
   const send = async (line: Record<string, unknown>): Promise<void> => {
-    if (gone.signal.aborted) throw new OsError('INTERNAL', 'the client left')
+    if (gone.signal.aborted) throw new OsError('INTERNAL', 'the client disconnected')
     if (socket.write(`${JSON.stringify(line)}\n`)) return
     await new Promise<void>(resolve => {
       const go = (): void => {
@@ -250,16 +250,16 @@ export function parseRequest(line: string): ControlRequest {
   try {
     value = JSON.parse(line)
   } catch (cause) {
-    throw new OsError('BAD_REQUEST', 'a request is one JSON object per line', { cause })
+    throw new OsError('BAD_REQUEST', 'a request must be one JSON object per line', { cause })
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new OsError('BAD_REQUEST', 'a request is one JSON object per line')
+    throw new OsError('BAD_REQUEST', 'a request must be one JSON object per line')
   }
   const { id = null, command, options, argv } = value as Record<string, unknown>
   if (Array.isArray(argv) && argv.every(isText)) return { id, argv }
-  if (!isText(command)) throw new OsError('BAD_REQUEST', 'a request has a command or argv')
+  if (!isText(command)) throw new OsError('BAD_REQUEST', 'a request needs command or argv')
   if (options !== undefined && (typeof options !== 'object' || options === null || Array.isArray(options))) {
-    throw new OsError('BAD_REQUEST', 'options is an object')
+    throw new OsError('BAD_REQUEST', 'options must be an object')
   }
   return { id, command, options: (options ?? {}) as Record<string, unknown> }
 }

@@ -339,7 +339,7 @@ export class Gateway {
     const parts = { ...this, receiver: this.#receiver, sessions, keeper: this.#keeper, reloader: this.#reloader }
     const committed = await stopGateway(parts, this.#clock, this.#logger)
     this.#options.supervision?.crashes?.stopped(this.guard.safeMode !== undefined)
-    if (!committed) throw new OsError('STORAGE', 'the log could not be committed to the end')
+    if (!committed) throw new OsError('STORAGE', 'the log could not be committed completely')
   }
 
   /** A fact was logged: reports it to the uplinks, the faces and the observers. */

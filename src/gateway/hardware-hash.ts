@@ -53,7 +53,7 @@ export function checkHardware(
     const { device_id, assigned_id } = config.config
     logger.warn(
       `${config.path} was made on other hardware. If that is in use too, both send as ${device_id} (id ${assigned_id}) and ` +
-        'destroy each other’s packets: set device_id to "" and assigned_id to 4294967295 in this one. ' +
+        'corrupt each other’s packets: set device_id to "" and assigned_id to 4294967295 in this one. ' +
         `If this hardware replaces it: os-node config-set --key ${KEY} --value ""`,
     )
     return false
@@ -64,7 +64,7 @@ export function checkHardware(
     try {
       config.set(KEY, now)
     } catch (error) {
-      logger.warn(`${KEY} could not be kept in ${config.path}: ${asOsError(error).message}`)
+      logger.warn(`${KEY} could not be saved in ${config.path}: ${asOsError(error).message}`)
     }
   }
   return true

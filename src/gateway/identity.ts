@@ -28,7 +28,7 @@ export class Identity implements NodeIdentity {
     config: ConfigStore,
     logger: Logger,
     files: Files = realFiles,
-    later: KeepLater = (name, _, error) => logger.error(`${name} could not be kept: ${asOsError(error).message}`),
+    later: KeepLater = (name, _, error) => logger.error(`${name} could not be saved: ${asOsError(error).message}`),
   ) {
     this.#later = later
     this.#config = config

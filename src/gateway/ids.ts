@@ -131,7 +131,7 @@ export class GatewayIds implements PoolWish {
 
   status(): IdsReport {
     if (this.allocator.reading)
-      return { source: this.#source, problem: 'the files of ids are being read; requests are answered then' }
+      return { source: this.#source, problem: 'the id files are being read; requests are answered after that' }
     const stats = this.#safely(() => {
       this.allocator.reclaimSome()
       return this.allocator.stats()

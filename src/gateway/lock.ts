@@ -112,8 +112,8 @@ function moveOther(path: string): void {
   if (!stats) return
   if (!stats.isFile()) fs.renameSync(path, `${path}.damaged-${randomUUID()}`)
   else if (!mayRead(path))
-    throw new OsError('DATA_DIR', `${path} cannot be read: it is not known whether a gateway of another user runs`, {
-      hint: `stop that gateway, or remove the file where none runs: rm ${path}`,
+    throw new OsError('DATA_DIR', `${path} cannot be read: a gateway of another user may be running`, {
+      hint: `stop that gateway, or remove the file if none runs: rm ${path}`,
     })
 }
 

@@ -40,7 +40,7 @@ export class Restored {
     try {
       this.#files.remove(this.#mark)
       this.#logger.info(
-        'the state of a backup has started: record numbers, TIDs and ids go on behind those it may have used',
+        'the state of a backup has started: record numbers, TIDs and ids continue after those it may have used',
       )
     } catch (error) {
       this.#logger.warn(`${this.#mark} could not be removed: ${asOsError(error).message}`)

@@ -210,7 +210,7 @@ export class SharedIds implements SharedIdSource {
     } catch (thrown) {
       const error = asOsError(thrown)
       const reason = typeof error.details?.['reason'] === 'string' ? error.details['reason'] : error.message
-      if (reason !== this.#problem) this.#o.logger.error(`no ids are handed out: ${reason}`)
+      if (reason !== this.#problem) this.#o.logger.error(`no ids are assigned: ${reason}`)
       this.#problem = reason
       this.#notBefore = this.#o.clock.mono() + BACKOFF_MS
       for (const [id, address] of heard)

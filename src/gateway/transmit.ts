@@ -98,7 +98,7 @@ export async function transmitThrough(
   if (uplinks.names.length === 0)
     return outcome(NO_PACKET, null, 'this node has no uplink; the readings are in its own log')
   if (!identity.assigned)
-    return outcome(NO_PACKET, 'kept', 'this gateway has no id yet; the readings go as soon as the upstream gives one')
+    return outcome(NO_PACKET, 'kept', 'this gateway has no id yet; the readings are sent once the upstream assigns one')
   const seq = submitted.seqs[0]!
   // commit early: the caller waits, and must only report readings as kept that are on flash
   gateway.log.committed(seq).catch(() => undefined) // lost by a full disk: the wait below then reports `kept`, in memory

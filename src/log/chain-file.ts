@@ -36,7 +36,7 @@ export function readWitness(files: Files, dir: string): Witness | undefined {
       throw new TypeError('it names no segment')
     return { base, boot, first, runs, ...(isSeq(last) && { last }) }
   } catch (error) {
-    const text = `${CHAIN_FILE} is damaged (${asOsError(error).message}): newest segments that are gone cannot be named`
+    const text = `${CHAIN_FILE} is damaged (${asOsError(error).message}): missing newest segments cannot be detected`
     throw new OsError('STORAGE', text, { cause: error })
   }
 }

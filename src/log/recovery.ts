@@ -90,7 +90,7 @@ export function lookInto(o: LogSettings): Recovered {
     if (!o.files.exists(o.dir)) o.files.mkdir(o.dir)
     const found = recover(o.files, o.dir, o)
     found.nextSeq += o.skipSeqs
-    for (const why of found.other) o.logger.warn(`${why}, and no segment of the log: it stays as it is; remove it`)
+    for (const why of found.other) o.logger.warn(`${why} and is not a log segment; remove it`)
     return found
   } catch (error) {
     if (errno(error) === 'ENOTDIR' && o.files.exists(o.dir) && moveAway(o)) return lookInto(o)
@@ -109,7 +109,7 @@ function moveAway({ dir, files, logger, clock }: LogSettings): boolean {
   } catch {
     return false // the caller reports the error of the folder
   }
-  logger.warn(`${dir} is a file, not a folder: it is kept as ${kept}, and the log begins empty`)
+  logger.warn(`${dir} is a file, not a folder: it was renamed to ${kept}, and the log starts empty`)
   return true
 }
 

@@ -40,7 +40,7 @@ export class DamageRepair {
     try {
       retention.damagedBytes = prune(files, dir)
     } catch (error) {
-      logger.warn(`what is kept of damaged segments cannot be read: ${asOsError(error).message}`)
+      logger.warn(`the kept pieces of damaged segments cannot be read: ${asOsError(error).message}`)
     }
   }
 
@@ -94,7 +94,7 @@ export class DamageRepair {
       if (size === 0) segments.remove(segment)
       else segments.resized(segment, size)
     } catch (error) {
-      logger.warn(`segment ${segment.name} could not be mended: ${asOsError(error).message}`)
+      logger.warn(`segment ${segment.name} could not be repaired: ${asOsError(error).message}`)
     }
   }
 

@@ -55,7 +55,7 @@ export function segmentBase(name: string): number | undefined {
 /** The segment files of a log folder, oldest first. Throws NOT_FOUND if there is no log yet. */
 export function segmentFiles(dir: string, files: Files): string[] {
   if (!files.exists(dir))
-    throw new OsError('NOT_FOUND', `there is no log in ${dir}`, { hint: 'os-node run makes one; check --data-dir' })
+    throw new OsError('NOT_FOUND', `no log in ${dir}`, { hint: 'os-node run creates one; check --data-dir' })
   return segmentsIn(dir, files).map(({ name }) => name)
 }
 

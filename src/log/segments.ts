@@ -223,8 +223,8 @@ export class Segments {
   #sure(): void {
     if (!this.unread) return
     if (segmentsIn(this.dir, this.files).length > 0)
-      throw new OsError('STORAGE', `${this.dir} could not be read at the start and holds older records`, {
-        hint: 'restart the gateway: it goes on behind them',
+      throw new OsError('STORAGE', `${this.dir} could not be read at the start and may contain older records`, {
+        hint: 'restart the gateway: it continues after them',
       })
     this.unread = false
   }

@@ -255,7 +255,7 @@ export class Writer {
     try {
       this.#onBegin()
     } catch (error) {
-      this.#o.logger.error(`not kept in the log: ${asOsError(error).message}`)
+      this.#o.logger.error(`not written to the log: ${asOsError(error).message}`)
     }
   }
 

@@ -334,7 +334,7 @@ export class ServiceManager implements Managed {
       const providers = mounted.service.displayProviders?.() ?? []
       mounted.shown = providers.filter(provider => display.register(provider))
       if (mounted.shown.length < providers.length)
-        throw new OsError('BAD_REQUEST', 'a display provider was refused: it is none, or its name is taken')
+        throw new OsError('BAD_REQUEST', 'a display provider was refused: it is invalid, or its name is in use')
     } catch (thrown) {
       this.#failed(name, mounted, 'displayProviders', thrown)
     }

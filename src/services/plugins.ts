@@ -229,7 +229,7 @@ export class Plugins {
       if (builtin) continue
       const barred = this.#marks?.barred(name)
       if (barred === undefined) await this.#quietly(name)
-      else this.#note(name, new OsError('PLUGIN_FAILED', `${name} is left off: ${barred}`))
+      else this.#note(name, new OsError('PLUGIN_FAILED', `${name} is not started: ${barred}`))
     }
   }
 
@@ -349,7 +349,7 @@ export class Plugins {
     try {
       write()
     } catch (error) {
-      this.#logger.warn(`defaults of plugins were not saved: ${asOsError(error).message}`)
+      this.#logger.warn(`plugin defaults were not saved: ${asOsError(error).message}`)
     }
   }
 

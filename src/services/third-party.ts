@@ -54,7 +54,7 @@ export function findPlugins(config: ConfigStore, logger: Logger = silentLogger):
   try {
     entries = readdirSync(dir, { withFileTypes: true })
   } catch (error) {
-    if (errno(error) !== 'ENOENT') logger.warn(`the folder of plugins ${dir} cannot be read: ${errno(error)}`)
+    if (errno(error) !== 'ENOENT') logger.warn(`the plugin folder ${dir} cannot be read: ${errno(error)}`)
   }
   return entries
     .filter(entry => !entry.name.startsWith('.') && entry.name !== 'node_modules')
@@ -111,7 +111,10 @@ async function load({ name, path, refused, root }: FoundPlugin): Promise<PluginD
   if (typeof plugin?.create !== 'function' || typeof plugin.name !== 'string')
     throw new OsError('PLUGIN_FAILED', `${path} exports no plugin: { name, create(host) } is expected`)
   if (normalizePluginName(plugin.name) !== name)
-    throw new OsError('PLUGIN_FAILED', `${path} holds the plugin ${JSON.stringify(plugin.name)}: name its file so`)
+    throw new OsError(
+      'PLUGIN_FAILED',
+      `${path} contains the plugin ${JSON.stringify(plugin.name)}: rename the file to that`,
+    )
   return plugin as PluginDefinition
 }
 
@@ -183,7 +186,7 @@ export class StartMarks {
   barred(name: string): string | undefined {
     const { ends, bars } = this.#marks
     const n = ends[name] ?? 0
-    return bars[name] ?? (n < MAX_ENDS ? undefined : `the process ended ${n} times while it was being started`)
+    return bars[name] ?? (n < MAX_ENDS ? undefined : `the process ended ${n} times during its start`)
   }
 
   /** Bars a plugin until a user starts it. */

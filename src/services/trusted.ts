@@ -46,8 +46,8 @@ function fault(path: string, own: number): string | undefined {
       return `${at} belongs to another user: chown it to the one os-node runs as`
     // the mode of a link is meaningless; in a sticky folder of root no other user can replace an entry
     if (stats.isSymbolicLink() || (stats.isDirectory() && stats.uid === 0 && (stats.mode & 0o1000) !== 0)) continue
-    if ((stats.mode & 0o002) !== 0) return `${at} may be written by everybody: chmod o-w`
-    if ((stats.mode & 0o020) !== 0) return `${at} may be written by its group: chmod g-w`
+    if ((stats.mode & 0o002) !== 0) return `${at} is writable by everyone: chmod o-w`
+    if ((stats.mode & 0o020) !== 0) return `${at} is writable by its group: chmod g-w`
   }
   return undefined
 }
@@ -84,7 +84,7 @@ export function distrust(entry: string, folder?: string, own = process.geteuid?.
   for (let path = left.pop(); path !== undefined; path = left.pop()) {
     if (seen.has(path)) continue
     seen.add(path)
-    if (seen.size > MOST_FILES) return `${dirname(entry)} holds more than ${MOST_FILES} files`
+    if (seen.size > MOST_FILES) return `${dirname(entry)} contains more than ${MOST_FILES} files`
     const why = fault(path, own)
     if (why !== undefined) return why
     if (lstatSync(path).isFile()) left.push(...importsOf(path))

@@ -70,9 +70,9 @@ export async function exportDatabase(options: ExportOptions): Promise<{ file: st
 function mayReplace(file: string, force: boolean): void {
   const there = lstatSync(file, { throwIfNoEntry: false })
   if (!there) return
-  if (!there.isFile()) throw new OsError('USAGE', `${file} is there and is no file`, { hint: 'name a new file' })
+  if (!there.isFile()) throw new OsError('USAGE', `${file} is not a file`, { hint: 'name a new file' })
   if (!force)
-    throw new OsError('USAGE', `${file} is there already`, { hint: 'name another file, or replace it with --force' })
+    throw new OsError('USAGE', `${file} already exists`, { hint: 'name another file, or replace it with --force' })
 }
 
 function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['tell']): Promise<ExportResult> {
@@ -80,9 +80,7 @@ function answerOf(worker: Worker, signal?: AbortSignal, tell?: ExportOptions['te
     const stop = (): void => failed(new OsError('TIMEOUT', 'stopped'))
     if (signal?.aborted) stop()
     signal?.addEventListener('abort', stop)
-    worker.on('error', error =>
-      failed(new OsError('STORAGE', `the export broke off: ${error.message}`, { cause: error })),
-    )
+    worker.on('error', error => failed(new OsError('STORAGE', `the export failed: ${error.message}`, { cause: error })))
     worker.on('exit', code => failed(new OsError('STORAGE', `the export ended with code ${code}`)))
     worker.on('message', (message: FromExport) => {
       if ('done' in message) tell?.(message.done, message.of)

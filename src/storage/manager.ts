@@ -160,7 +160,7 @@ export class DatabaseManager {
     const dir = this.#place
     if (dir === undefined)
       throw new OsError('DB_NOT_CONFIGURED', 'database not configured: no data directory', {
-        hint: 'give the configuration of a node, or the option dataDir',
+        hint: 'pass the configuration of a node, or the option dataDir',
       })
     return dir
   }

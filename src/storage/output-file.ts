@@ -73,6 +73,6 @@ export function cannotWrite(path: string, cause: unknown): OsError {
       })
     : new OsError('STORAGE', `${path} cannot be written: ${why}`, {
         cause,
-        hint: 'check the path: the folder must be there and be yours to write',
+        hint: 'check the path: the folder must exist and be writable',
       })
 }

@@ -203,7 +203,9 @@ export class SqlThread {
     const { log, onForeign } = this.#o
     if (seq !== undefined && seq > log.lastSeq) {
       onForeign?.()
-      this.#die(new OsError('STORAGE', 'the server has newer records of this log: it was put back to an older state'))
+      this.#die(
+        new OsError('STORAGE', 'the server has newer records of this log: this log was restored to an older state'),
+      )
       return
     }
     const from = Math.max((seq ?? log.lastSeq) + 1, log.firstSeq)

@@ -31,7 +31,7 @@ export class WindowDamage {
   look({ damaged, damaged_files, problem }: SealedCounts): void {
     if (damaged > this.#logged)
       this.#logger.warn(
-        `the SQL view cannot use ${damaged_files.join(', ')}; what the log still has of it is taken from there`,
+        `the SQL view cannot use ${damaged_files.join(', ')}; their records are read from the log if it has them`,
       )
     if (problem !== undefined && problem !== this.#problem) this.#logger.warn(`the SQL view: ${problem}`)
     this.#logged = damaged

@@ -39,8 +39,8 @@ export function checkAutomatic(update: Update, slots: Slots, updates: LastUpdate
   checkUpdate(update, slots)
   const { version } = update.list
   if (wentBack(updates, update.list))
-    throw new OsError('E_UPDATE', `${version} was tried on this board and went back`, {
-      hint: 'a newer one is taken automatically; os-node update tries this one again',
+    throw new OsError('E_UPDATE', `${version} was tried on this board and rolled back`, {
+      hint: 'a newer one is installed automatically; os-node update tries this one again',
     })
 }
 
@@ -49,7 +49,7 @@ export function checkTime(until: number | undefined, now: number): void {
   if (until === undefined || now < until) return
   const end = new Date(until).toISOString().slice(11, 16)
   throw new OsError('E_UPDATE_SOURCE', `the time for updates ended at ${end} UTC`, {
-    hint: 'the next window goes on; a longer update_time in os-node.conf gives more time',
+    hint: 'the next window continues; a longer update_time in os-node.conf gives more time',
   })
 }
 
@@ -76,4 +76,4 @@ export async function checked(
 
 /** One line of `os-node slots`. */
 export const checkText = ({ at, source, result, detail }: LastCheck): string =>
-  `last look: ${new Date(at).toISOString().slice(0, 16)}Z, ${source}: ${result}${detail && `, ${detail}`}`
+  `last check: ${new Date(at).toISOString().slice(0, 16)}Z, ${source}: ${result}${detail && `, ${detail}`}`

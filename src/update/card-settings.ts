@@ -43,7 +43,7 @@ const ENTRY = 32
 /** Appends `text` to os-node.conf on the start partition `fat`. Throws E_FLASH. */
 export function appendToConf(fat: Buffer, text: string): void {
   const wrong = (message: string): OsError =>
-    new OsError('E_FLASH', `the start partition of the image ${message}`, { hint: 'make the image anew' })
+    new OsError('E_FLASH', `the start partition of the image ${message}`, { hint: 'build the image again' })
   const sector = fat.readUInt16LE(11)
   const cluster = sector * fat[13]!
   const fatBytes = fat.readUInt16LE(22) * sector

@@ -68,8 +68,8 @@ export function diskFor(device: string, bytes: number, machine = MACHINE): Disk 
   const path = device.includes('/') ? device : join(machine.dev, device)
   const name = basename(orElse(path, () => realpathSync(path)))
   if (existsSync(join(machine.sys, 'class/block', name, 'partition')))
-    throw refuse(`${device} is a partition`, 'name the whole disk; os-node flash lists them')
-  if (!existsSync(join(machine.sys, 'block', name))) throw refuse(`${device} is no disk`, 'os-node flash lists them')
+    throw refuse(`${device} is a partition`, 'use the complete disk; os-node flash lists them')
+  if (!existsSync(join(machine.sys, 'block', name))) throw refuse(`${device} is not a disk`, 'os-node flash lists them')
   const disk = diskNamed(name, machine)
   if (!disk.removable)
     throw refuse(
@@ -79,7 +79,7 @@ export function diskFor(device: string, bytes: number, machine = MACHINE): Disk 
   if (disk.size_bytes === 0) throw refuse(`${disk.device} has no card`, 'put a card in')
   if (disk.mounted.length > 0)
     throw refuse(`${disk.device} is mounted at ${disk.mounted.join(', ')}`, `sudo umount ${disk.mounted.join(' ')}`)
-  if (disk.in_use) throw refuse(`${disk.device} is in use`, 'end what uses it: swapoff, mdadm, LVM or cryptsetup')
+  if (disk.in_use) throw refuse(`${disk.device} is in use`, 'stop using it: swapoff, mdadm, LVM or cryptsetup')
   if (disk.write_protected) throw refuse(`${disk.device} is write-protected`, 'push the small lock of the card up')
   if (disk.size_bytes < bytes)
     throw refuse(

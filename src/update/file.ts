@@ -66,9 +66,9 @@ const refuse = (message: string, hint?: string): OsError => new OsError('E_UPDAT
 /** Reads the header of an update that was signed with one of `keys` (concatenated PEM). Throws E_UPDATE. */
 export async function readUpdate(read: ReadAt, keys: string): Promise<Update> {
   const head = await read(0, HEAD)
-  if (head.toString('latin1', 0, MAGIC.length) !== MAGIC) throw refuse('this is no update of os-node')
+  if (head.toString('latin1', 0, MAGIC.length) !== MAGIC) throw refuse('this is not an os-node update')
   const length = head.readUInt32BE(MAGIC.length)
-  if (length > LIST_MAX) throw refuse('this is no update of os-node: its list is too long')
+  if (length > LIST_MAX) throw refuse('this is not an os-node update: its list is too long')
   const remaining = await read(HEAD, length + SIGNATURE)
   const signed = Buffer.concat([head, remaining.subarray(0, length)])
   const signature = remaining.subarray(length)
@@ -76,10 +76,10 @@ export async function readUpdate(read: ReadAt, keys: string): Promise<Update> {
   if (known.length === 0)
     throw refuse(
       'this image has no key for updates',
-      'make the image with --sign KEY, or write the new image to the card',
+      'build the image with --sign KEY, or write the new image to the card',
     )
   if (!known.some(key => verify(null, signed, key, signature)))
-    throw refuse('the signature of the update is not by a key of this image', 'take the update from its maker again')
+    throw refuse('the update was not signed with a key of this image', 'download the update again')
   const list = JSON.parse(remaining.toString('utf8', 0, length)) as UpdateList
   return { list, parts: layOut(list, HEAD + length + SIGNATURE) }
 }

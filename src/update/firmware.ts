@@ -68,7 +68,7 @@ export function firmwareChooser(first: number, file = FILE, module = MODULE, bui
     refusal() {
       const known = parameter('known')
       if (known === '')
-        return ['the kernel module os_node_tryboot is not loaded', 'systemctl status os-node-tryboot says why']
+        return ['the kernel module os_node_tryboot is not loaded', 'systemctl status os-node-tryboot shows why']
       if (known !== 'Y')
         return ['the firmware on the card cannot try a slot', 'write a new image to the card; docs/flash.md says how']
       const stamp = orElse(undefined, () => readFileSync(built))

@@ -50,13 +50,13 @@ const packed = (image: string): boolean => image.endsWith('.xz')
 function xzFailed(image: string, thrown: unknown): OsError {
   if ((thrown as NodeJS.ErrnoException).code === 'ENOENT')
     return refuse('the program xz is missing', 'sudo apt-get install xz-utils', thrown)
-  return refuse(`${image} cannot be unpacked: it is damaged or cut short`, AGAIN, thrown)
+  return refuse(`${image} cannot be unpacked: it is damaged or truncated`, AGAIN, thrown)
 }
 
 /** Bytes of the image on the card. Throws E_FLASH. */
 function sizeOf(image: string): number {
   const size = orElse(undefined, () => statSync(image).size)
-  if (size === undefined) throw refuse(`there is no file ${image}`, 'check the path; npm run image makes an image')
+  if (size === undefined) throw refuse(`there is no file ${image}`, 'check the path; npm run image builds an image')
   if (!packed(image)) return size
   try {
     const said = execFileSync('xz', ['--robot', '--list', '--', image], { encoding: 'utf8', stdio: 'pipe' })
@@ -83,7 +83,7 @@ async function* chunksOf(image: string): AsyncGenerator<Buffer> {
 
 /** The image as chunks; the first one contains the start partition with the settings. Throws E_FLASH. */
 async function* cardOf(image: string, settings: string): AsyncGenerator<Buffer> {
-  const none = (): OsError => refuse(`${image} is no image of os-node`, 'npm run image makes one; see docs/flash.md')
+  const none = (): OsError => refuse(`${image} is not an os-node image`, 'npm run image builds one; see docs/flash.md')
   let first: Buffer[] | null = []
   let have = 0
   let end = 512
@@ -157,15 +157,14 @@ async function readBack(device: string, bytes: number, report: Report): Promise<
 async function confirm({ device, model, size_bytes: size }: Disk, { yes, image, ask }: FlashOptions): Promise<void> {
   if (yes) return
   const name = device.split('/').pop()!
-  const question = `Everything on ${device} (${model}, ${gigabytes(size)}) is lost; ${image} is written.\nType ${name} to go on: `
+  const question = `Everything on ${device} (${model}, ${gigabytes(size)}) will be erased, and ${image} written.\nType ${name} to continue: `
   const answer = ask ?? askOnTerminal
-  if ((await answer(question)).trim() !== name)
-    throw refuse('nothing was written', `answer with ${name}, or give --yes`)
+  if ((await answer(question)).trim() !== name) throw refuse('nothing was written', `answer with ${name}, or use --yes`)
 }
 
 async function askOnTerminal(question: string): Promise<string> {
   if (!process.stdin.isTTY)
-    throw new OsError('USAGE', 'this erases a disk, and there is no terminal to ask at', { hint: 'give --yes' })
+    throw new OsError('USAGE', 'this erases a disk, and there is no terminal to confirm it', { hint: 'use --yes' })
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   try {
     return await lines.question(question)
@@ -202,13 +201,13 @@ export async function flash(options: FlashOptions): Promise<object> {
   try {
     const { sha256, bytes } = await write(card, cardOf(image, settings), report)
     if ((await readBack(disk.device, bytes, report)) !== sha256)
-      throw refuse(`${disk.device} does not give back what was written`, 'take another card: this one loses data')
-    print(`${disk.device} is written and verified: put the card into the board, then give it power`)
+      throw refuse(`${disk.device} returns other data than was written`, 'use another card: this one loses data')
+    print(`${disk.device} is written and verified: put the card into the board, then connect the power`)
     return { ok: true, device: disk.device, bytes, sha256 }
   } catch (thrown) {
     const error = asOsError(thrown, 'E_FLASH')
     if (error.code !== 'E_FLASH' || error === thrown) throw error
-    throw refuse(`${disk.device} cannot be written: ${error.message}`, 'take another card or reader', thrown)
+    throw refuse(`${disk.device} cannot be written: ${error.message}`, 'use another card or reader', thrown)
   } finally {
     await card.close()
   }

@@ -142,9 +142,9 @@ function asText({ board, slots, last_update: last, schedule, last_check: check, 
     ...(last
       ? [`last update: ${last.from} → ${last.version}: ${last.outcome}${last.reason ? `, ${last.reason}` : ''}`]
       : []),
-    ...(schedule ? [`looks for updates: ${schedule.days || 'every day'} ${schedule.time} UTC, ${schedule.url}`] : []),
+    ...(schedule ? [`checks for updates: ${schedule.days || 'every day'} ${schedule.time} UTC, ${schedule.url}`] : []),
     ...(check ? [checkText(check)] : []),
-    ...(progress ? [`an update is written: ${progress.step} ${Math.round(progress.done * 100)} %`] : []),
+    ...(progress ? [`installing an update: ${progress.step} ${Math.round(progress.done * 100)} %`] : []),
     ...(problem === undefined ? [] : [`not installed: ${problem}`]),
   ].join('\n')
 }
@@ -165,7 +165,7 @@ export function showDisks(): { ok: true; disks: readonly object[]; text: string 
 function lock(): void {
   const pid = orElse('', () => readFileSync(PLACES.lock, 'utf8'))
   if (pid && existsSync(`/proc/${pid}`))
-    throw new OsError('E_UPDATE', 'an update is being installed', { hint: 'os-node slots shows how far it is' })
+    throw new OsError('E_UPDATE', 'an update is being installed', { hint: 'os-node slots shows its progress' })
   rmSync(PLACES.lock, { force: true })
   writeFileSync(PLACES.lock, String(process.pid), { flag: 'wx' })
 }
@@ -192,7 +192,7 @@ async function attempt(slots: Slots, one: Attempt): Promise<Installed | undefine
     const installed = await install(slots, one)
     publish(slots)
     if (installed && one.restart) {
-      one.print('the board starts again and tries it; it goes back to the old version unless the gateway works')
+      one.print('the board restarts and tries it; it rolls back unless the gateway works')
       execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
     }
     return installed
@@ -241,7 +241,7 @@ async function scheduled(slots: Slots): Promise<number> {
   const schedule = ownersSchedule()
   const until = schedule && windowEnd(schedule, Date.now())
   if (!schedule || until === undefined) {
-    console.log('this is not the time for updates by os-node.conf')
+    console.log('outside the update time of os-node.conf')
     return 0
   }
   const { url } = schedule
@@ -273,7 +273,7 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
     return 1
   }
   if (updatesOn(folder).length === 0) {
-    console.log('there is no update on the USB stick')
+    console.log('no update on the USB stick')
     return 0
   }
   const updates = new LastUpdates(PLACES.last)
@@ -284,11 +284,11 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
   })
   // a stick that remains plugged in after an update is read again at each start
   if (!newest && runs) {
-    console.log('the update on the USB stick runs already')
+    console.log('the update on the USB stick is already running')
     return 0
   }
   const source = newest ? `USB stick, ${newest}` : 'USB stick'
-  if (newest) sayOnConsoles(`${newest} is installed from the USB stick; leave the stick in`)
+  if (newest) sayOnConsoles(`${newest} is being installed from the USB stick; leave the stick in`)
   const check = await checked(
     source,
     () => {
@@ -301,7 +301,7 @@ async function fromStick(slots: Slots, name: string): Promise<number> {
   publish(slots)
   sayOnConsoles(
     check.result === 'installed'
-      ? `${check.detail} is installed: the board starts again and tries it; take the stick out`
+      ? `${check.detail} is installed: the board restarts and tries it; remove the stick`
       : `USB stick: not installed: ${check.detail}`,
   )
   if (check.result === 'installed') execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
@@ -315,7 +315,7 @@ function requested(): string {
   const text = orElse('', () => bytes.toString('latin1', 0, readSync(fd, bytes)))
   closeSync(fd)
   rmSync(PLACES.request)
-  if (!/^https?:\/\/[\x21-\x7e]{1,2000}$/.test(text)) throw new OsError('E_UPDATE', 'the request names no address')
+  if (!/^https?:\/\/[\x21-\x7e]{1,2000}$/.test(text)) throw new OsError('E_UPDATE', 'the request contains no address')
   return text
 }
 
@@ -328,7 +328,7 @@ async function resetButton(gpio: number, chip?: string): Promise<number> {
     sayOnConsoles(lineOf(error))
     return 1
   }
-  sayOnConsoles('factory reset: the board starts again and erases everything')
+  sayOnConsoles('factory reset: the board restarts and erases everything')
   execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
   return 0
 }
@@ -347,7 +347,7 @@ async function main(command = '', name = '', chip?: string): Promise<number> {
       break
     case 'give-up':
       if (giveUp(slots, updates, Date.now())) {
-        console.log('the new version does not work: the board starts again with the old one')
+        console.log('the new version does not work: the board restarts with the old one')
         execFileSync('systemctl', ['reboot'], { stdio: 'ignore' })
       }
       return 0

@@ -39,7 +39,7 @@ export function checkUpdate({ list }: Update, slots: Slots): void {
   if (refusal) throw refuse(...refusal)
   const { active, trying } = slots.choice()
   if (active !== slots.running.name || trying)
-    throw refuse('a new version is on trial', 'wait until it is confirmed or the old one is back: os-node slots')
+    throw refuse('a new version is on trial', 'wait until it is confirmed or rolled back: os-node slots')
   if (list.board !== slots.board) throw refuse(`the update is for ${list.board}, this board is ${slots.board}`)
   if (!isNewer(list, slots))
     throw refuse(
@@ -91,7 +91,7 @@ class PartWriter {
       }
       const bytes = await source.read(chunk.from, chunk.size)
       if (hashOf(bytes) !== chunk.sha256)
-        throw refuse(`the update is damaged at byte ${chunk.from}`, 'take the update from its maker again')
+        throw refuse(`the update is damaged at byte ${chunk.from}`, 'download the update again')
       this.fetched += chunk.size
       this.#put(chunk.at, bytes)
     }
@@ -110,7 +110,7 @@ class PartWriter {
       report(at)
     }
     if (whole.digest('hex') !== this.#part.sha256)
-      throw refuse('the card does not give back what was written', 'take another card: this one loses data')
+      throw refuse('the card returns other data than was written', 'use another card: this one loses data')
   }
 
   /** Makes the slot bootable: writes the start to the card. */

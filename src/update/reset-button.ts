@@ -48,7 +48,7 @@ export async function heldAtStart(world: ButtonWorld, gpio: number, label?: stri
   const line = await world.hold(chip.path, gpio).catch(cause => {
     throw new OsError('LINK_DOWN', `reset_button: GPIO${gpio} cannot be read: ${asOsError(cause).message}`, {
       cause,
-      hint: 'use a GPIO that nothing else has',
+      hint: 'use a GPIO that nothing else uses',
     })
   })
   try {

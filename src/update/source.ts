@@ -14,7 +14,7 @@ export interface Source {
 }
 
 const cutShort = (name: string): OsError =>
-  new OsError('E_UPDATE', `${name} is cut short`, { hint: 'fetch it again: it was not copied to its end' })
+  new OsError('E_UPDATE', `${name} is truncated`, { hint: 'copy or download it again' })
 const cannot = (name: string, why: string): OsError => new OsError('E_UPDATE_SOURCE', `${name} cannot be read: ${why}`)
 
 /** Opens `name`, a path or an http or https URL. */

@@ -29,7 +29,7 @@ const mountIt: Mount = (kind, options, device, folder) => {
 
 /** Mounts a partition by its kernel name. `mount`: for tests. Throws E_UPDATE_SOURCE. */
 export function mountStick(name: string, folder: string, mount = mountIt): void {
-  if (!/^[a-z0-9]{1,32}$/.test(name)) throw cannot('this is no partition', 'name it as the kernel does, as sda1')
+  if (!/^[a-z0-9]{1,32}$/.test(name)) throw cannot('this is not a partition', 'use its kernel name, for example sda1')
   for (const [kind, options] of Object.entries(KINDS))
     if (
       orElse(false, () => {
@@ -59,7 +59,7 @@ export function updatesOn(folder: string): string[] {
 
 /** Opens a file of a stick; refuses links and devices. Rejects with E_UPDATE_SOURCE. */
 export async function openOn(folder: string, name: string): Promise<Source> {
-  const wrong = cannot(`${name} is no plain file`, 'copy the update to the stick again')
+  const wrong = cannot(`${name} is not a regular file`, 'copy the update to the stick again')
   const path = join(folder, name)
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => {
     throw wrong

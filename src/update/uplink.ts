@@ -59,7 +59,7 @@ export function withUplink(text: string, address: string): string {
   const uplink = uplinkOf(address)
   const config = orElse(undefined, () => JSON.parse(text) as Group)
   if (!config)
-    throw new OsError('CONFIG_INVALID', 'uplink: not taken, since Config.json has comments or is damaged', {
+    throw new OsError('CONFIG_INVALID', 'uplink: ignored, since Config.json has comments or is damaged', {
       hint: 'add the uplink on the page, under Settings',
     })
   const gateway = groupIn(config, 'gateway')

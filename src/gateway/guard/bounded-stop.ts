@@ -36,7 +36,7 @@ export async function runSteps(
         await run()
       })()
       if ((await within(timers, limit, done, () => 'late')) === 'late') {
-        logger.warn(`stopping: ${name} took longer than ${Math.round(limit)} ms and is left behind`)
+        logger.warn(`stopping: ${name} took longer than ${Math.round(limit)} ms and was abandoned`)
         left.push(name)
       }
     } catch (error) {

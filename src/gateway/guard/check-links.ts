@@ -214,7 +214,7 @@ export async function linkProblems(config: Config, registry: Registry): Promise<
   for (const { source, text, others, proposed, fixed } of bySource(await clashesOf(sources, registry, LOOKING)))
     found.push({
       ...{ kind: 'sources', warns: true, text: `${source}: ${text}` },
-      hint: `it is logged as ${proposed}: ${fixed ? 'choose other sensors with match' : 'give this sensor an id of its own'}${others}`,
+      hint: `it is logged as ${proposed}: ${fixed ? 'choose other sensors with match' : 'give this sensor its own id'}${others}`,
     })
   for (const text of sources.flatMap(unitWarnings)) found.push({ kind: 'sources', warns: true, text, hint: 'use Cel' })
   return found

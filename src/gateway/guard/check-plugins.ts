@@ -31,7 +31,7 @@ export function refuseStrayPlugins(now: Config, next: Config, disk = realFiles):
   const meant = nearest(stray, [...builtin, ...files])
   const key = PREFIX + stray
   throw new OsError('UNKNOWN_KEY', `${key} is not a known key${meant ? `; did you mean ${PREFIX + meant}?` : ''}`, {
-    hint: `a plugin of another maker is known once its file is in ${folder}`,
+    hint: `a third-party plugin is known once its file is in ${folder}`,
     details: { key, ...(meant && { did_you_mean: PREFIX + meant }) },
   })
 }

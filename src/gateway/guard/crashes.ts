@@ -143,7 +143,7 @@ export class Crashes {
     } catch (error) {
       if (errno(error) !== 'ENOENT')
         this.#logger.warn(
-          `${marksPath(this.#parts.dataDir)} cannot be read, crashes are counted anew: ${asOsError(error).message}`,
+          `${marksPath(this.#parts.dataDir)} cannot be read, the crash count is reset: ${asOsError(error).message}`,
         )
       return none
     }
@@ -154,7 +154,7 @@ export class Crashes {
     try {
       atomicWrite(marksPath(this.#parts.dataDir), JSON.stringify(this.#mark), this.#files)
     } catch (error) {
-      this.#logger.warn(`the count of crashes cannot be written: ${asOsError(error).message}`)
+      this.#logger.warn(`the crash count cannot be written: ${asOsError(error).message}`)
     }
   }
 }

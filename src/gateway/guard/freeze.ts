@@ -171,7 +171,7 @@ export class FreezeWatch {
   }
 
   #failed(error: unknown): void {
-    this.#logger.warn(`nothing watches the event loop: ${error instanceof Error ? error.message : String(error)}`)
+    this.#logger.warn(`the event loop is not watched: ${error instanceof Error ? error.message : String(error)}`)
     clearInterval(this.#beat)
     this.#worker = undefined
   }

@@ -96,7 +96,8 @@ export class Intake {
     const fact = standardizer.standardizeToFact(identity.deviceId, 'ONLINE', [['token', 'OK', 1, 'K']], {
       aid: identity.assignedId,
     })
-    if (sizeOf(fact) === 0 || Number.isNaN(log.pendingBytes)) throw new OsError('INTERNAL', 'the intake takes nothing')
+    if (sizeOf(fact) === 0 || Number.isNaN(log.pendingBytes))
+      throw new OsError('INTERNAL', 'the intake accepts nothing')
   }
 
   /** Maps indexes in the fact back to input rows: the fact contains the rows in order, without the refused ones. */

@@ -192,7 +192,7 @@ export class Sources {
 
   async #letGo(left: readonly (undefined | (() => Promise<void>))[]): Promise<void> {
     for (const letGo of left)
-      await letGo?.().catch(error => this.#parts.logger.warn(`a line was not let go of: ${asOsError(error).message}`))
+      await letGo?.().catch(error => this.#parts.logger.warn(`a line was not released: ${asOsError(error).message}`))
   }
 
   async #make(entry: SourceEntry): Promise<Made> {
@@ -230,7 +230,7 @@ export class Sources {
     const said = clashes.slice(0, 32).map(({ id, proposed }) => `${id} is now ${proposed}`)
     this.#parts.logger.warn(
       `source ${source}: ${counted(clashes.length, 'sensor id')} in use by ${owners}: ${said.join(', ')}; ` +
-        'older readings stay under the old id; give these sensors ids of their own',
+        'older readings stay under the old id; give these sensors their own ids',
     )
   }
 

@@ -36,7 +36,7 @@ export class SavedTime {
     try {
       atomicWrite(this.#path, JSON.stringify({ time_ms: timeMs }), this.#files)
     } catch (error) {
-      this.#logger.warn(`the time could not be kept: ${asOsError(error).message}`)
+      this.#logger.warn(`the time could not be saved: ${asOsError(error).message}`)
     }
   }
 }

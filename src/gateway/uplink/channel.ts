@@ -287,7 +287,7 @@ export class Channel {
     if (packet.length > this.maxPacket)
       throw new OsError(
         'PACKET_TOO_LARGE',
-        `a key request of ${packet.length} bytes, the link carries ${this.maxPacket}`,
+        `a key request of ${packet.length} bytes; the link carries at most ${this.maxPacket}`,
       )
     if (!this.exchanges) return this.#parts.medium.send(packet)
     return Promise.resolve(this.#sender.submit(packet, null))

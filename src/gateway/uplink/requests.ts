@@ -83,7 +83,7 @@ export class UpstreamRequests {
     if (packet[0] === COMMAND.ID_ASSIGN && seq === this.#idSeq) this.#assigned(packet, seq)
     else if (packet[0] === COMMAND.TIME_RESPONSE && seq === this.#timeSeq) this.#timed(packet)
     else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#idSeq)
-      this.#options.logger.warn(`the upstream gives no device id: ${parseNackReason(packet)}`)
+      this.#options.logger.warn(`the upstream assigns no device id: ${parseNackReason(packet)}`)
     else if (packet[0] === COMMAND.ID_POOL_RES && seq === this.#poolSeq) void this.#granted(parseIdPool(packet), seq)
     else if (packet[0] === COMMAND.HANDSHAKE_NACK && seq === this.#poolSeq) this.#refused(parseNackReason(packet))
     else return false
@@ -136,12 +136,12 @@ export class UpstreamRequests {
       await pool.granted(ids)
       await send(buildAck(seq))
     } catch (error) {
-      logger.error(`${counted(ids.length, 'id')} from the upstream's pool not kept: ${asOsError(error).message}`)
+      logger.error(`${counted(ids.length, 'id')} from the upstream's pool not saved: ${asOsError(error).message}`)
     }
   }
 
   #refused(reason: string): void {
-    this.#options.logger.warn(`the upstream gives no ids for nodes of this gateway: ${reason}`)
+    this.#options.logger.warn(`the upstream assigns no ids for nodes of this gateway: ${reason}`)
     this.#poolSeq = 0
     this.#poolRequest = null
     this.#nextPool = this.#options.clock.mono() + POOL_REFUSED_MS

@@ -210,7 +210,7 @@ export class UplinkSession {
   }
 
   #otherKey(aid: number): void {
-    this.#parts.logger.info(`AID ${aid} goes on with the session of another uplink`)
+    this.#parts.logger.info(`AID ${aid} uses the session of another uplink`)
     this.#keyed(aid)
   }
 
@@ -223,7 +223,7 @@ export class UplinkSession {
     else if (plain && !held)
       logger.warn(
         `the upstream has a session with AID ${aid} from another address; data waits for a key. ` +
-          `It comes when that address is silent, or at once after os-node session forget ${aid} on the upstream. ` +
+          `It gets one when that address is silent or after os-node session forget ${aid} on the upstream. ` +
           'Where another uplink leads to the same upstream, set the same "server" in both',
       )
     if (plain) return

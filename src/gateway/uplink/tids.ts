@@ -105,7 +105,7 @@ export class TidCounters {
       },
       error => {
         kept.requested = 0
-        this.#logger.warn(`the TID counter could not be kept: ${asOsError(error).message}`)
+        this.#logger.warn(`the TID counter could not be saved: ${asOsError(error).message}`)
       },
     )
   }

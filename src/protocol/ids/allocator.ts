@@ -66,7 +66,7 @@ export class IdAllocator {
     } = options
     const { store, now = () => Math.floor(Date.now() / 1000), mono } = deps
     if (![startId, endId].every(id => Number.isInteger(id) && id >= 0 && id <= UNASSIGNED))
-      throw new OsError('BAD_REQUEST', `new IdAllocator: startId and endId are whole numbers from 0 to ${UNASSIGNED}`)
+      throw new OsError('BAD_REQUEST', `new IdAllocator: startId and endId must be integers from 0 to ${UNASSIGNED}`)
     this.#range = new IdRange(startId, endId)
     this.#maxBytes = maxBytes
     const path = join(baseDir ?? process.cwd(), persistFile)
@@ -204,7 +204,7 @@ export class IdAllocator {
    * Confirm to the upstream only after commit(). Throws BAD_REQUEST if the allocator has its own range.
    */
   grant(ids: readonly number[], goodForSeconds: number): void {
-    if (!this.#range.granted) throw new OsError('BAD_REQUEST', 'this allocator has a range of its own')
+    if (!this.#range.granted) throw new OsError('BAD_REQUEST', 'this allocator has its own range')
     const now = this.#keeper.tick()
     const state = this.#keeper.load()
     const fresh = this.#range.left(state, now) === 0

@@ -75,9 +75,9 @@ export function* readCheckpoint(path: string, files: Files, state: IdState): Gen
     if (!allocated) throw new SyntaxError('no ids in it')
     scanner.end()
   } catch (cause) {
-    throw new OsError('STORAGE', `${path} cannot be read: no ids are handed out`, {
+    throw new OsError('STORAGE', `${path} cannot be read: no ids are assigned`, {
       cause,
-      hint: `restore ${path} from a backup; only if no device keeps an id, remove it`,
+      hint: `restore ${path} from a backup; remove it only if no device has an id`,
     })
   }
 }

@@ -50,6 +50,6 @@ export function metaText(meta: DeviceMeta | null): string {
   try {
     return JSON.stringify(meta ?? {})
   } catch (cause) {
-    throw new OsError('BAD_REQUEST', `meta is no JSON: ${(cause as Error).message.split('\n')[0]}`, { cause })
+    throw new OsError('BAD_REQUEST', `meta is not JSON: ${(cause as Error).message.split('\n')[0]}`, { cause })
   }
 }

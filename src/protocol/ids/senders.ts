@@ -71,9 +71,7 @@ export class SharedUse {
     this.count++
     if (seen.warned) return
     seen.warned = true
-    this.#logger.warn(
-      `id ${id} is used from ${before} and from ${from} within a minute: give each device a name of its own`,
-    )
+    this.#logger.warn(`id ${id} is used from ${before} and from ${from} within a minute: give each device its own name`)
   }
 }
 

@@ -79,7 +79,7 @@ export class SessionStore {
       files.rename(path, `${path}.damaged`)
       return `kept aside as ${path}.damaged`
     } catch (error) {
-      return `not kept aside: ${asOsError(error).message}`
+      return `not copied: ${asOsError(error).message}`
     }
   }
 }

@@ -33,7 +33,7 @@ process.exit()
 `
 
 const HINTS: readonly [RegExp, string][] = [
-  [/^ENOENT/, 'os-node deps sync brings it back, or says which file to copy where'],
+  [/^ENOENT/, 'os-node deps sync restores it, or says which file to copy where'],
   [/^EACCES|^EPERM/, 'let the user of os-node read the file: chmod a+r'],
   [
     /GLIBC_|GLIBCXX_|version .* not found/,
@@ -46,11 +46,11 @@ const HINTS: readonly [RegExp, string][] = [
   [/noexec|failed to map segment/, 'its file system is mounted noexec: mount it exec, or install os-node elsewhere'],
   [/cannot open shared object file/, 'a library it needs is not installed; the message names it'],
   [/SyntaxError|Unexpected|Invalid or unexpected/, 'the bundle is damaged: os-node deps repair'],
-  [/^signal/, 'it brings the process down: os-node deps repair, and tell its makers if that does not help'],
+  [/^signal/, 'it crashes the process: os-node deps repair; if that does not help, report it'],
 ]
 
 const hintOf = (text: string): string =>
-  HINTS.find(([sign]) => sign.test(text))?.[1] ?? 'os-node deps check tells whether the file is as it was built'
+  HINTS.find(([sign]) => sign.test(text))?.[1] ?? 'os-node deps check shows whether the file was changed'
 
 export async function diagnose(
   part: Pick<CheckedPart, 'name' | 'kind' | 'file' | 'path'>,
@@ -76,6 +76,6 @@ export async function diagnose(
   if (reported.error?.includes('SSL_set_quic'))
     return { name, file, ok: true, errno: null, hint: 'QUIC needs Node 22 or 24' }
   const errno = reported.errno ?? why ?? `exit ${code}`
-  const error = reported.error ?? 'the process that loaded it ended without a word'
+  const error = reported.error ?? 'the process that loaded it ended without output'
   return { name, file, ok: false, errno, error, hint: hintOf(reported.error ? `${errno} ${error}` : `signal ${errno}`) }
 }

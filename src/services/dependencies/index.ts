@@ -172,7 +172,7 @@ export class DependencyManager implements Service {
             signal,
             ...(typeof from === 'string' && { file: from }),
           })
-          return outcome(value, value.already ? `${value.name} is as it was built` : reported(value))
+          return outcome(value, value.already ? `${value.name} is unchanged` : reported(value))
         },
       },
     }
@@ -242,7 +242,7 @@ export class DependencyManager implements Service {
   }
 
   async #alone<T>(what: string, work: () => Promise<T>): Promise<T> {
-    if (this.#busy) throw new OsError('LOCKED', `${this.#busy} is under way`, { hint: 'try again when it is over' })
+    if (this.#busy) throw new OsError('LOCKED', `${this.#busy} is running`, { hint: 'try again when it has ended' })
     this.#busy = what
     try {
       return await work()
@@ -253,7 +253,7 @@ export class DependencyManager implements Service {
 }
 
 const reported = ({ name, ok, from, error, copy }: Restored): string => {
-  if (ok) return `${name}: brought back (${from})`
+  if (ok) return `${name}: restored (${from})`
   const byHand = copy ? `\n  copy ${copy.from}\n  to   ${copy.to}` : ''
   return `${name}: ${error}${byHand}`
 }

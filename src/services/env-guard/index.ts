@@ -175,7 +175,9 @@ export class EnvGuardService implements Service {
         run: ({ force }) => {
           const { files, dataDir } = this.#host
           if (files.exists(this.#resources) && force !== true)
-            throw new OsError('BAD_REQUEST', `${this.#resources} is there`, { hint: 'give --force to write it anew' })
+            throw new OsError('BAD_REQUEST', `${this.#resources} already exists`, {
+              hint: 'use --force to overwrite it',
+            })
           files.mkdir(join(dataDir, 'env_guard'))
           writeRemedies(this.#resources, files)
           return { value: { ok: true, file: this.#resources } }
@@ -202,7 +204,7 @@ export class EnvGuardService implements Service {
     try {
       this.check()
     } catch (error) {
-      this.#host.logger.warn(`could not look: ${asOsError(error).message}`)
+      this.#host.logger.warn(`the check failed: ${asOsError(error).message}`)
     }
     const seconds = Number(this.#host.settings().check_interval_s)
     if (this.#running && seconds > 0) this.#cancel = this.#timers.after(seconds * 1000, () => this.#look())

@@ -34,11 +34,11 @@ export class RuleStore {
     const rule = checkRule(input)
     const known = this.find(rule.name)
     if (known && !replace)
-      throw new OsError('BAD_REQUEST', `there is a rule ${rule.name} already`, {
-        hint: 'give --replace, or another name',
+      throw new OsError('BAD_REQUEST', `rule ${rule.name} already exists`, {
+        hint: 'use --replace, or another name',
       })
     if (!known && this.#rules.length >= MAX_RULES)
-      throw new OsError('BAD_REQUEST', `there are ${MAX_RULES} rules, the most there may be`)
+      throw new OsError('BAD_REQUEST', `there are ${MAX_RULES} rules, the maximum`)
     this.#write(known ? this.#rules.map(old => (old === known ? rule : old)) : [...this.#rules, rule])
     return rule
   }
@@ -71,12 +71,12 @@ export class RuleStore {
     }
     try {
       const { rules } = JSON.parse(text) as { rules?: unknown }
-      if (!Array.isArray(rules)) throw new OsError('BAD_REQUEST', 'it holds no list of rules')
+      if (!Array.isArray(rules)) throw new OsError('BAD_REQUEST', 'it contains no list of rules')
       return rules.map(checkRule)
     } catch (cause) {
       throw new OsError('STORAGE', `${this.path}: ${asOsError(cause).message}`, {
         cause,
-        hint: 'mend the file, or move it away to begin without rules',
+        hint: 'repair the file, or move it away to start without rules',
       })
     }
   }

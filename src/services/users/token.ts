@@ -20,7 +20,7 @@ const unkept = new Map<string, string>()
 export function storedToken(dataDir: string, files = realFiles): string | null {
   try {
     const { hash } = Object(JSON.parse(files.read(tokenPath(dataDir)).toString('utf8'))) as { hash?: unknown }
-    if (typeof hash !== 'string') throw new TypeError('it holds no hash')
+    if (typeof hash !== 'string') throw new TypeError('it contains no hash')
     return hash
   } catch (error) {
     if (errno(error) === 'ENOENT') return unkept.get(dataDir) ?? null

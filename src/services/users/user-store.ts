@@ -95,7 +95,7 @@ export class UserStore {
     const users = this.#all()
     if (users.has(userKey(name)))
       throw new OsError('USER_EXISTS', 'user already exists', { details: { username: name } })
-    if (users.size >= MAX_USERS) throw new OsError('BAD_REQUEST', `there are ${MAX_USERS} users, the most there may be`)
+    if (users.size >= MAX_USERS) throw new OsError('BAD_REQUEST', `there are ${MAX_USERS} users, the maximum`)
     const now = this.#now()
     return this.#put({
       username: name,
@@ -186,7 +186,7 @@ export class UserStore {
     }
     try {
       const { users } = Object(JSON.parse(text)) as { users?: StoredUser[] }
-      if (!Array.isArray(users)) throw new TypeError('it holds no users')
+      if (!Array.isArray(users)) throw new TypeError('it contains no users')
       return new Map(users.map(checked).map(user => [userKey(user.username), user]))
     } catch (error) {
       throw this.#unreadable(error)
@@ -196,7 +196,7 @@ export class UserStore {
   #unreadable(cause: unknown): OsError {
     return new OsError('STORAGE', `${this.path} cannot be read: ${asOsError(cause).message}`, {
       cause,
-      hint: 'mend or move the file; the admin token works without it',
+      hint: 'repair or move the file; the admin token works without it',
     })
   }
 

@@ -92,7 +92,7 @@ export class WebUserService implements Service {
           const started = await this.#web.start((host as string) ?? null, (port as number) ?? null)
           const status = this.status()
           const value = { ok: status.running, started, ...status }
-          const text = `web page on ${status.url ?? 'nothing'}${started ? '' : ' (it was there already)'}`
+          const text = `web page on ${status.url ?? 'nothing'}${started ? '' : ' (already running)'}`
           const { ended } = this.#web
           const stays = ended !== undefined && (block === true || !this.#host.gateway)
           if (!stays) return { value, text, exitCode: status.running ? 0 : 1 }
@@ -178,13 +178,13 @@ export class WebUserService implements Service {
 
   get #web(): WebService {
     const { web } = this.#host
-    if (!web) throw new OsError('UNSUPPORTED', 'there is no HTTP service here', { hint: 'start one with os-node run' })
+    if (!web) throw new OsError('UNSUPPORTED', 'no HTTP service here', { hint: 'start one with os-node run' })
     return web
   }
 
   get #display(): DisplayAccess {
     const { display } = this.#host
-    if (!display) throw new OsError('UNSUPPORTED', 'there is no display here')
+    if (!display) throw new OsError('UNSUPPORTED', 'no display here')
     return display
   }
 }

@@ -157,7 +157,7 @@ export class LocalWeb implements WebService {
     if (!running) return false
     running.stop.abort()
     const code = await running.gateway.done
-    if (code !== 0) throw new OsError('STORAGE', 'the gateway could not commit its log to the end')
+    if (code !== 0) throw new OsError('STORAGE', 'the gateway could not commit its log completely')
     return true
   }
 

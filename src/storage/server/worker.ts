@@ -28,7 +28,10 @@ async function runServerWorker(): Promise<void> {
   }
   if (setup.version !== __VERSION__)
     return end(
-      new OsError('E_SQL_VERSION', `os-node-sql.js is of os-node ${__VERSION__}, this is os-node ${setup.version}`),
+      new OsError(
+        'E_SQL_VERSION',
+        `os-node-sql.js belongs to os-node ${__VERSION__}, this is os-node ${setup.version}`,
+      ),
     )
   const dialect = DIALECTS.find(({ name }) => name === setup.dialect)!
   const store = await ServerStore.open(dialect, setup, end).catch(end)
