@@ -67,7 +67,7 @@ test('a plugin that ends the process is left off by the next start', async t => 
   await until('it has ended', () => gw.ended)
   await start()
   const { running, error } = await spins(gw)
-  assert.deepEqual([running, error], [false, 'spins is left off: it ended the process'])
+  assert.deepEqual([running, error], [false, 'spins is not started: it ended the process'])
   assert.equal((await askControl(gw.dataDir, 'safe-mode')).crashes, 1)
   // by hand it is started again, and an orderly stop is nobody's fault
   assert.equal((await askControl(gw.dataDir, 'plugin-load', { name: 'good' })).running, true)
@@ -88,7 +88,7 @@ describe('a plugin that never comes back', { concurrency: 2 }, () => {
       await start()
       const { running, error } = await spins(gw)
       assert.equal(running, false)
-      assert.match(error!, /^spins is left off: it froze the gateway in .*spins\.mjs:\d+\)?$/)
+      assert.match(error!, /^spins is not started: it froze the gateway in .*spins\.mjs:\d+\)?$/)
       const facts = async (): Promise<number> =>
         ((await askControl(gw.dataDir, 'status')) as { intake: { facts: number } }).intake.facts
       await until('readings come', async () => (await facts()) > 10)

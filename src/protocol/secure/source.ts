@@ -1,21 +1,21 @@
-// What a receiver keeps of one AID beside its session: when which address was answered, and the keys that packets may come under beside
-// the session's own. Those are kept with the session, so that a start has them again: packets under each of them may wait in a broker.
+// State of one AID in addition to its session: when each address was answered, and the other keys that its packets may use.
+// These keys are stored with the session, so that a restart has them: packets under each of them may wait in a broker.
 import { deriveSessionKey } from '../../wire/cipher'
 import { addressText } from '../ids/service'
 import type { OtherKey } from './state'
 
-/** addresses of one AID whose pauses are kept */
+/** addresses per AID whose rate limits are kept */
 const ADDRESSES = 4
-/** how long a confirmed key stays good after another one took its place */
+/** how long a confirmed key stays valid after it was replaced */
 export const REPLACED_MS = 60_000
 export const NAMED = Number.POSITIVE_INFINITY
 
 interface Candidate {
   readonly timestamp: number
   readonly key: Uint8Array
-  /** the sender it was named to; "" for one that was replaced */
+  /** the sender for which it was named; "" for a replaced key */
   readonly from: string
-  /** mono ms; Infinity for a named one, which goes when the session settles */
+  /** mono ms; Infinity for a named key, which is dropped when the session settles */
   readonly until: number
 }
 
@@ -25,20 +25,20 @@ interface RecentAnswer {
   readonly at: number
 }
 
-/** What is kept of one AID beside its session. */
+/** State of one AID in addition to its session. */
 export interface Source {
   readonly named: RecentAnswer[]
   readonly refused: RecentAnswer[]
-  /** the last timestamps named, newest first, without that of the session's key; a replaced key last */
+  /** keys of the last named timestamps, newest first, without the session's key; a replaced key last */
   recent: Candidate[]
-  /** the session's key, then the recent ones: built anew when either changes */
+  /** the session's key, then the recent ones: rebuilt when either changes */
   keys: readonly Uint8Array[]
   sessionKey: Uint8Array | null
   /** the session's key is confirmed and no other is named */
   settled: boolean
   /**
-   * of a confirmed key, else of the device's plaintext: its address as the medium wrote it last, the sender that means, and when
-   * that was heard, mono ms
+   * of a confirmed key, else of the device's plaintext: its address as the medium last wrote it, the sender in it, and when
+   * it was last heard, mono ms
    */
   address: string
   home: string
@@ -46,7 +46,7 @@ export interface Source {
   warnedAt: number
 }
 
-/** Whether that address got no answer of this kind for so long; notes one now. */
+/** Whether that address got no answer of this kind within the interval; notes one now. */
 export function due(answerList: RecentAnswer[], addr: unknown, now: number, intervalMs: number): boolean {
   const address = addressText(addr) ?? ''
   const known = answerList.findIndex(one => one.address === address)
@@ -63,16 +63,16 @@ export const keysOf = ({ sessionKey, recent }: Source, usable = recent): Uint8Ar
   ...usable.map(({ key }) => key),
 ]
 
-/** The keys changed. */
+/** Call after a change of the session's key or of `recent`. */
 export function rebuild(source: Source): void {
   source.settled = false
   source.keys = keysOf(source)
 }
 
-/** Its candidates as its session keeps them. */
+/** The candidates in the form that the session stores. */
 export const othersOf = ({ recent }: Source): OtherKey[] => recent.map(({ timestamp, from }) => [timestamp, from])
 
-/** A candidate that a session kept, at mono ms `now`: how long a replaced key was good is not known any more. */
+/** A stored candidate, read at mono ms `now`. A replaced key gets its full time again: how much of it had passed is unknown. */
 export const candidateOf = (aid: number, [timestamp, from]: OtherKey, now: number): Candidate => ({
   timestamp,
   from,

@@ -260,14 +260,14 @@ test('a file that is there stays unless --force is given; a folder, a wrong path
   await add(0, 50)
   await stop()
   writeFileSync(out, 'mine')
-  await assert.rejects(exportDatabase(options(dir, out)), { code: 'USAGE', message: `${out} is there already` })
+  await assert.rejects(exportDatabase(options(dir, out)), { code: 'USAGE', message: `${out} already exists` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
   // before anything is written: the file beside it could not even be made
   const long = join(dir, 'x'.repeat(250))
   writeFileSync(long, '')
-  await assert.rejects(exportDatabase(options(dir, long)), { code: 'USAGE', message: `${long} is there already` })
+  await assert.rejects(exportDatabase(options(dir, long)), { code: 'USAGE', message: `${long} already exists` })
   rmSync(long)
-  await assert.rejects(exportDatabase({ ...options(dir, join(dir, 'log')), force: true }), /is there and is no file/)
+  await assert.rejects(exportDatabase({ ...options(dir, join(dir, 'log')), force: true }), /is not a file/)
   const nowhere = exportDatabase(options(dir, join(dir, 'no/such/folder.sqlite')))
   await assert.rejects(nowhere, { code: 'STORAGE', message: /\/no\/such\/folder.sqlite cannot be written: ENOENT/ })
   // the disk fills up under the file
@@ -333,7 +333,7 @@ test('a file that comes to be while it is written stays', async () => {
   await add(0, 2100)
   await stop()
   const tell = (): void => writeFileSync(out, 'mine')
-  await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} is there already` })
+  await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} already exists` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
 })
@@ -343,7 +343,7 @@ test('a worker that breaks off or ends too early is told, and nothing is left', 
   await stop()
   const on = Worker.prototype.on
   for (const [event, value, message] of [
-    ['error', new Error('out of memory'), 'the export broke off: out of memory'],
+    ['error', new Error('out of memory'), 'the export failed: out of memory'],
     ['exit', 3, 'the export ended with code 3'],
   ] as const) {
     const heard = t.mock.method(

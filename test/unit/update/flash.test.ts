@@ -99,7 +99,7 @@ test('a disk that must not be written is refused with what to do, and nothing is
   const part = { sdb: { part: 'sdb1' } }
   await refused('sdb', { sdb: { files: { removable: '0\n' } } }, {}, /sdb is not removable/, /lists cards/)
   await refused('sdb1', part, {}, /sdb1 is a partition/, /whole disk/)
-  await refused('sdz', part, {}, /sdz is no disk/, /lists them/)
+  await refused('sdz', part, {}, /sdz is not a disk/, /lists them/)
   await refused('sdb', { sdb: { files: { size: '0\n' } } }, {}, /has no card/, /put a card in/)
   await refused('sdb', { sdb: { files: { ro: '1\n' } } }, {}, /write-protected/, /lock/)
   await refused('sdb', { sdb: { part: 'sdb1', holder: true } }, {}, /in use/, /swapoff/)
@@ -185,14 +185,14 @@ test('a file that is no image of os-node, is cut short, or is not there is refus
   const cut = join(dir, 'cut.img.xz')
   const bytes = readFileSync(`${image}.xz`)
   writeFileSync(cut, bytes.subarray(0, bytes.length - 40))
-  await assert.rejects(run({ image: cut }), { code: 'E_FLASH', message: /damaged or cut short/, hint: /again/ })
+  await assert.rejects(run({ image: cut }), { code: 'E_FLASH', message: /damaged or truncated/, hint: /again/ })
   // a list that is whole, and contents that are not
   const broken = Buffer.from(bytes)
   broken.fill(0, Math.floor(bytes.length / 2), Math.floor(bytes.length / 2) + 64)
   writeFileSync(cut, broken)
   const machine = card()
   writeFileSync(join(machine.dev, 'sdb'), Buffer.alloc(FILE, 0x55))
-  await assert.rejects(run({ image: cut, machine }), { code: 'E_FLASH', message: /damaged or cut short/ })
+  await assert.rejects(run({ image: cut, machine }), { code: 'E_FLASH', message: /damaged or truncated/ })
   assert.notEqual(readFileSync(join(machine.dev, 'sdb')).readUInt16LE(510), 0xaa55)
 })
 
@@ -225,7 +225,7 @@ test('it asks for the name of the disk, and any other answer writes nothing', as
       message: /nothing was written/,
     })
   assertUnwritten(machine, 'sdb')
-  assert.match(asked[0]!, /Everything on .*sdb \(-, 0\.1 GB\) is lost; .*\nType sdb to go on: /)
+  assert.match(asked[0]!, /Everything on .*sdb \(-, 0\.1 GB\) will be erased, .*\nType sdb to continue: /)
   await run({ machine, yes: false, ask: ask('sdb\n') })
   assert.equal(readFileSync(join(machine.dev, 'sdb')).readUInt16LE(510), 0xaa55)
 })
