@@ -32,7 +32,13 @@ export const pluginTest: Verb = {
   ],
   options: {
     suite: { type: 'string', value: 'NAME', choices: SUITES, default: 'all', help: 'suite to run' },
-    verbosity: { type: 'integer', value: 'N', min: 0, max: 2, help: '0 only counts, 1 failures (the default), 2 everything' },
+    verbosity: {
+      type: 'integer',
+      value: 'N',
+      min: 0,
+      max: 2,
+      help: '0 only counts, 1 failures (the default), 2 everything',
+    },
     ...STRESS_OPTIONS,
   },
   operands: ['suite'],
