@@ -118,7 +118,7 @@ export class AdvertisedSource extends LatestSource {
         status: value === null ? 'ERROR' : 'OK',
         value,
         unit: this.#unitOf(key),
-        error: refusal || 'sent by the device, but no channel of the options uses it',
+        error: refusal || 'no channel of the options uses it',
       })),
     ]
   }

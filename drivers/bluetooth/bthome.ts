@@ -59,8 +59,8 @@ export class BthomeDecoder implements Decoder {
     const info = body[0]!
     if (info >> 5 !== VERSION) return `version ${info >> 5} of BTHome; only 2 is read`
     const encrypted = (info & ENCRYPTED) !== 0
-    if (encrypted && !this.#cipher) return 'the device encrypts: set its bind_key'
-    if (!encrypted && this.#cipher) return 'the device sends unencrypted data although a bind_key is set'
+    if (encrypted && !this.#cipher) return 'it encrypts: set its bind_key'
+    if (!encrypted && this.#cipher) return 'it sends plaintext although a bind_key is set'
     const own = (info & ADDRESS_INCLUDED) === 0
     const from = own ? 1 : 1 + ADDRESS_BYTES
     if (body.length < from) return 'too short'

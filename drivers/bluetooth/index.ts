@@ -39,8 +39,7 @@ export function createBluetooth(
   }
   const peers = options.peers ?? []
   if (!/^hci\d{1,2}$/.test(options.adapter)) throw wrong(name, 'adapter', 'an adapter is called hci0, hci1 …')
-  if (peers.length === 0)
-    throw wrong(name, 'peers', 'list the devices in peers; btmgmt find -l shows addresses and names')
+  if (peers.length === 0) throw wrong(name, 'peers', 'list them; btmgmt find -l shows addresses and names')
   const nus: NusOptions = {
     adapter: parts.adapter ?? sharedAdapter(options.adapter, options.extended_scan, context),
     framing: options.framing,
@@ -53,7 +52,7 @@ export function createBluetooth(
     logger,
   }
   if (options.mode === 'listen') return new PeersMedium(name, peers, nus)
-  if (peers.length > 1) throw wrong(name, 'peers', 'a sending link needs exactly one peer')
+  if (peers.length > 1) throw wrong(name, 'peers', 'a sending link needs one peer')
   return peerMedium(name, 'send', peers[0]!, nus)
 }
 

@@ -148,10 +148,7 @@ export class NobleRadio implements Radio {
     }
     if (reached === 'unauthorized') throw new OsError('NO_ACCESS', `no right to use ${adapter}`)
     if (reached === 'unsupported')
-      throw new OsError(
-        'LINK_DOWN',
-        `${adapter} cannot be used for Bluetooth LE, or another program has exclusive use of it`,
-      )
+      throw new OsError('LINK_DOWN', `${adapter} lacks Bluetooth LE, or another program has exclusive use of it`)
     throw new OsError('LINK_DOWN', `${adapter} is off or does not answer: hciconfig ${adapter} up`)
   }
 

@@ -39,7 +39,7 @@ export function findChips(dev = '/dev'): Chip[] {
   throw (
     failure ??
     new OsError('NOT_FOUND', 'this machine has no GPIO chip', {
-      hint: 'use a kernel with CONFIG_GPIO_CDEV, which lists its chips as /dev/gpiochip0 …',
+      hint: 'use a kernel with CONFIG_GPIO_CDEV: ls /dev/gpiochip*',
     })
   )
 }

@@ -109,7 +109,7 @@ export const canOptions = v.object({
     min: 64,
     max: MAX_PACKET,
   }),
-  send_timeout_ms: int(10_000, 'time limit for sending one packet, and for waiting while the bus accepts none', {
+  send_timeout_ms: int(10_000, 'time limit of one packet, and of waiting for the bus', {
     min: 100,
     max: 600_000,
   }),

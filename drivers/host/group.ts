@@ -76,7 +76,7 @@ export class HostGroup<S extends HostSensor> implements Source {
   }
 
   whyNot(id: string): string | undefined {
-    return this.#failed.has(id) ? 'the system reports no value for it' : undefined
+    return this.#failed.has(id) ? 'no value reported' : undefined
   }
 
   async read(): Promise<readonly SourceReading[]> {

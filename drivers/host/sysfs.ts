@@ -27,7 +27,7 @@ abstract class FileProbe implements Probe<FileSensor> {
     const sensors = await this.find()
     if (sensors.length === 0)
       throw new OsError('NOT_FOUND', `no ${this.what} on this machine`, {
-        hint: 'nothing to repair: remove the source from gateway.sources to stop this message',
+        hint: 'remove the source from gateway.sources to stop this message',
       })
     return sensors
   }

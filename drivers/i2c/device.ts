@@ -63,7 +63,7 @@ export function refuseHeld(path: string, address: number, sysRoot = '/sys'): voi
   const at = `${path} 0x${address.toString(16).padStart(2, '0')}`
   throw new OsError('PORT_BUSY', `${at}: the driver ${driver} of the kernel uses this address`, {
     details: { driver },
-    hint: `read the chip through it (source type hwmon or iio; os-node source list), or release it: remove its overlay from config.txt, or echo ${device} > /sys/bus/i2c/drivers/${driver}/unbind as root`,
+    hint: `read the chip through it (source type hwmon or iio; os-node source list), or remove its overlay from config.txt, or echo ${device} > /sys/bus/i2c/drivers/${driver}/unbind as root`,
   })
 }
 

@@ -93,7 +93,7 @@ export const lineOptions = v.pipe(
   }),
   v.check(
     ({ pattern: patterns, max_length }) => ![patterns].flat().some(one => compiles(one) && tooSlow(one, max_length)),
-    'pattern takes too long on some lines: it would block the gateway. Nested repeats such as (a+)+ are the usual reason',
+    'pattern takes too long on some lines. Nested repeats such as (a+)+ are the usual reason',
   ),
 )
 export type LineOptions = v.InferOutput<typeof lineOptions>

@@ -108,7 +108,7 @@ export function createNmeaSource(name: string, options: NmeaOptions, line: Line,
   return new LatestSource(name, { type: 'nmea', intervalMs, maxAgeMs, channels, clock, timers }, feed)
 }
 
-const NO_VALUE = 'the device reports no value for it'
+const NO_VALUE = 'reported without a value'
 
 function nmeaReader(
   places: ReadonlyMap<NmeaChannel, number>,

@@ -102,10 +102,7 @@ export class DutyBook {
       files.mkdir(dirname(path))
       atomicWrite(path, JSON.stringify({ ...others, [band]: page }), files)
     } catch (error) {
-      if (!this.#warned)
-        logger.warn(
-          `${path} cannot be written, so a restart will not know the time on the air used so far: ${asOsError(error).message}`,
-        )
+      if (!this.#warned) logger.warn(`${path} cannot be written; a restart loses it: ${asOsError(error).message}`)
       this.#warned = true
     }
   }

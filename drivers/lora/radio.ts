@@ -375,7 +375,7 @@ export class Radio {
     this.counters.missed_edges++
     if (++this.#misses < 3) return
     this.#edges = false
-    this.#events?.degraded('DIO0 shows no edges: check its wire and dio0_pin; the chip is polled instead')
+    this.#events?.degraded('no edges on DIO0: check its wire and dio0_pin; the chip is polled instead')
   }
 
   /** Until the time is over or the loop is woken. */

@@ -134,7 +134,7 @@ export function bandOf(region: Region, frequencyHz: number, bandwidthHz: number,
   const rule = fixedAllowed ? undefined : narrowRule(region, bandwidthHz)
   if (rule !== undefined)
     throw new OsError('CONFIG_INVALID', `${region}: one fixed channel of ${bandwidthHz / 1000} kHz: ${rule}`, {
-      hint: 'set bandwidth_khz to 500, or fixed_channel_allowed to true if you know that you may send on it',
+      hint: 'set bandwidth_khz to 500, or fixed_channel_allowed to true if you may send on it',
       details: { keys: ['fixed_channel_allowed', 'bandwidth_khz'] },
     })
   if (found.limits[0] !== DWELL) return found

@@ -174,7 +174,7 @@ export class TcpTransport implements Transport {
         const waiting = this.#waiting
         if (frame === 'broken') {
           waiting?.reject(badReply(waiting.unit))
-          this.#drop('the received bytes are not Modbus')
+          this.#drop('the answer is not Modbus')
           return
         }
         if (waiting?.transaction === frame.transaction) waiting.resolve(this.#buffer.slice(MBAP_BYTES, frame.size))

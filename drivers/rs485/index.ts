@@ -46,7 +46,7 @@ async function kernelDirection(options: Rs485Options, port: OpenPort): Promise<v
     if (code === 'TIMEOUT') throw cause
     throw new OsError('UNSUPPORTED', `${port.path} does not switch the direction: its driver cannot (${message})`, {
       cause,
-      hint: 'set direction to "auto_hardware" if the adapter switches automatically, else use another port',
+      hint: 'set direction to "auto_hardware" for an automatic adapter, else use another port',
     })
   }
 }
@@ -63,7 +63,7 @@ export function createRs485(name: string, raw: unknown, context: DriverContext &
   const options = checkOptions(rs485Options, raw, name)
   const { mode, role, port } = options
   if (port === '')
-    throw missing(name, 'port', 'set RESOURCES.physical_config.rs485.port, preferably to a name in /dev/serial/by-id')
+    throw missing(name, 'port', 'set RESOURCES.physical_config.rs485.port, best to a name in /dev/serial/by-id')
   if (role === 'master' && options.slaves.length === 0)
     throw missing(name, 'slaves', 'list the AIDs that the master polls')
   const { mode: _, ...settings } = options

@@ -27,12 +27,12 @@ export const rs485Options = v.object({
   address: int(0, 'of a slave: the address it answers to, 0: its AID; on a SLIP line: the IPv4 address of this end', {
     max: 4_294_967_294,
   }),
-  turn_timeout_ms: int(250, 'role master: time limit for a slave to start its answer, and for each pause in it', {
+  turn_timeout_ms: int(250, 'role master: longest wait for an answer, and longest pause in it', {
     min: 10,
     max: 10_000,
   }),
-  turn_bytes: int(1024, 'role master: bytes that a slave may send in one turn', { min: 64, max: 65_535 }),
-  poll_interval_ms: int(100, 'role master: pause between two rounds while no slave has more to send', { max: 60_000 }),
+  turn_bytes: int(1024, 'role master: most bytes per turn of a slave', { min: 64, max: 65_535 }),
+  poll_interval_ms: int(100, 'role master: pause between two rounds without more packets', { max: 60_000 }),
   max_packet: int(256, 'bytes of the largest packet', { min: 64, max: 4096 }),
   gap_ms: maybeInt('silence that ends a packet; left out: from the baud rate', {
     min: 2,

@@ -72,7 +72,7 @@ export class SlaveMedium implements Medium {
     this.#complaining = false
     this.#quiet()
     if (this.#options.address() === null)
-      this.#complain('no address on the bus yet: set the option address, or wait until this device has an id')
+      this.#complain('no address on the bus yet: set the option address, or get an id')
   }
 
   async close(): Promise<void> {

@@ -16,7 +16,7 @@ export const serialEntries = (baudrate: number) => ({
   flow: choice(['none', 'rts_cts', 'xon_xoff'], 'none', 'flow control'),
   dtr: maybeFlag('level of DTR while the port is open; left out: as the system sets it (on)'),
   rts: maybeFlag('level of RTS while the port is open; left out: as the system sets it (on)'),
-  write_timeout_ms: int(5000, 'after this long without a byte sent, queued writes are dropped', {
+  write_timeout_ms: int(5000, 'queued writes are dropped after this long without a byte sent', {
     min: 100,
     max: 60_000,
   }),

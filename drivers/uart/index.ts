@@ -20,7 +20,7 @@ function createUart(name: string, raw: unknown, context: DriverContext & SerialC
   const settings = serialSettings(options)
   if (settings.port === '')
     throw new OsError('CONFIG_INVALID', `options of ${name}: port is missing`, {
-      hint: 'set RESOURCES.physical_config.uart.port, preferably to a name in /dev/serial/by-id',
+      hint: 'set RESOURCES.physical_config.uart.port, best to a name in /dev/serial/by-id',
       details: { link: name, keys: ['port'] },
     })
   const { framing, max_packet: maxPacket, mode } = options

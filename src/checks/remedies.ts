@@ -40,7 +40,7 @@ export const BUILTIN_REMEDIES: readonly Remedy[] = [
   {
     kind: 'device',
     resource: '/dev/tty',
-    remedy: 'plug the adapter in, or correct the port: ls -l /dev/serial/by-id lists the ports',
+    remedy: 'plug the adapter in, or correct the port: ls -l /dev/serial/by-id',
   },
   { kind: 'device', resource: '/dev/gpiochip', remedy: 'correct the chip: os-node gpio lists the chips' },
   {
@@ -49,7 +49,7 @@ export const BUILTIN_REMEDIES: readonly Remedy[] = [
     remedy:
       'plug the adapter in, or enable its overlay; then load the modules (modprobe can-isotp) and bring the interface up: ip link set {resource} up type can bitrate 500000',
   },
-  { kind: 'device', resource: '', remedy: 'check that {resource} is plugged in and that its name is right' },
+  { kind: 'device', resource: '', remedy: 'check the name and the plug of {resource}' },
   {
     kind: 'package',
     resource: 'native addon',

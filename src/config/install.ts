@@ -26,7 +26,7 @@ export function installIdOf(
     const kept = files.exists(path) ? files.read(path).toString('utf8').trim() : ''
     if (/^[0-9A-Za-z]{8,32}$/.test(kept)) return kept
   } catch (error) {
-    logger.warn(`${path} cannot be read, so a new one is created: ${asOsError(error).message}`)
+    logger.warn(`${path} cannot be read, a new one is created: ${asOsError(error).message}`)
   }
   const made = randomBytes(6).toString('hex')
   const write = (): void => {

@@ -93,12 +93,7 @@ export const ERRORS = {
   NO_SLOTS: traits(503, 1, false, 'only a board with the SD image updates itself; elsewhere install the package'),
   E_UPDATE: traits(400, 1, false, 'take an update that was made for this board'),
   E_FLASH: traits(400, 1, false, 'see docs/flash.md'),
-  E_UPDATE_SOURCE: traits(
-    503,
-    5,
-    true,
-    'check the path or the address, and run the command again: it continues where it stopped',
-  ),
+  E_UPDATE_SOURCE: traits(503, 5, true, 'check the path or the address, and run the command again: it resumes'),
   // backups
   E_BACKUP: traits(400, 4, false, 'take another backup; os-node backup FILE writes one'),
   E_PASSPHRASE: traits(400, 2, false, 'give the passphrase of this backup, or restore it --without-secrets'),
@@ -215,7 +210,7 @@ export function asOsError(thrown: unknown, fallback: ErrorCode = 'INTERNAL'): Os
   const message = thrown instanceof Error ? thrown.message : String(thrown)
   // a file of another owner is no bug
   if (known === 'INTERNAL' && (code === 'EACCES' || code === 'EPERM'))
-    return new OsError('DATA_DIR', message, { cause: thrown, hint: 'use sudo, or run as the user that owns the file' })
+    return new OsError('DATA_DIR', message, { cause: thrown, hint: 'use sudo, or run as the owner of the file' })
   return new OsError(known, message, { cause: thrown })
 }
 

@@ -43,7 +43,7 @@ export function streamText(error: unknown, where: string): string {
   if (way) return way
   const code = errno(error)
   if (code === 'ECONNRESET' || code === 'EPIPE') return `${where} cut the connection`
-  if (code === 'ETIMEDOUT') return `${where} vanished without closing the connection`
+  if (code === 'ETIMEDOUT') return `${where} does not respond any more`
   return `the connection to ${where} failed: ${code ?? String(error)}`
 }
 

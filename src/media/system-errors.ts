@@ -7,7 +7,7 @@ export function wayText(error: unknown, where: string, doing: string): string | 
   const code = errno(error)
   if (code === 'ECONNREFUSED') return `nothing listens at ${where}`
   if (code === 'EHOSTUNREACH') return `the host of ${where} cannot be reached`
-  if (code === 'ENETUNREACH' || code === 'ENETDOWN' || code === 'EADDRNOTAVAIL') return `no network route to ${where}`
+  if (code === 'ENETUNREACH' || code === 'ENETDOWN' || code === 'EADDRNOTAVAIL') return `no route to ${where}`
   if (code === 'EPERM' || code === 'EACCES') return `${doing} ${where} is not allowed here (firewall?)`
   return undefined
 }

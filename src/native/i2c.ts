@@ -111,7 +111,7 @@ function explain(error: OsError, path: string, address: number): OsError {
     return new OsError('NO_REPLY', `${at}: no device answers (${errno})`, {
       cause: error.cause,
       details,
-      hint: 'check address, wiring, pull-up resistors and power; i2cdetect lists the devices that answer',
+      hint: 'check address, wiring, pull-up resistors and power; i2cdetect lists all devices',
     })
   if (errno === 'EBUSY')
     return new OsError('PORT_BUSY', `${at}: a driver of the kernel uses this address`, {

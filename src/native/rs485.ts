@@ -15,7 +15,7 @@ interface Rs485 {
   delayAfterMs: number
 }
 
-const HINT = 'this port cannot switch the direction: use a transceiver that switches automatically, or another port'
+const HINT = 'this port cannot switch the direction: use an automatic transceiver, or another port'
 
 const [ENABLED, RTS_ON_SEND, RTS_AFTER_SEND, RX_DURING_TX] = [1, 2, 4, 16] as const
 

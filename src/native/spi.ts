@@ -113,4 +113,4 @@ export class SpiBus {
   }
 }
 
-const unequal = (): OsError => new OsError('INTERNAL', 'tx and rx of a transfer must have equal lengths')
+const unequal = (): OsError => new OsError('INTERNAL', 'tx and rx must have equal lengths')

@@ -106,7 +106,7 @@ export class NodeSecurity implements SessionKeys {
     const plain = isSecure(cmd) ? this.#plain(packet, aid) : packet
     if (!plain)
       throw new OsError('BAD_PACKET', `this packet of id ${aid} is encrypted with a key that is no longer in use`, {
-        hint: 'make the packet again with transmit',
+        hint: 'transmit it again',
       })
     if (!key && isSecure(cmd) && !client.mayPlain(aid)) throw required(aid)
     if (!key) client.plaintextSent(aid, header.ts)

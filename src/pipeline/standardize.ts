@@ -204,7 +204,7 @@ export class Standardizer {
     if (wrong) throw new OsError('BAD_ID', `device_status ${wrong}`)
     for (const key of Object.keys(kwargs))
       if (key === 'id' || key === 's' || /^s\d+_/.test(key))
-        throw new OsError('BAD_READING', `${key} is a key of the fact itself and is not allowed as an extra key`)
+        throw new OsError('BAD_READING', `${key} is a key of the fact itself and not allowed as an extra key`)
     const { geohash } = kwargs
     if (typeof geohash === 'string' && /[|@]/.test(geohash)) throw new OsError('BAD_ID', 'geohash must not hold | or @')
     return this.#stamp(kwargs)

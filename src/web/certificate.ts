@@ -104,9 +104,7 @@ export function keptPair(path: string, names: readonly string[], files: Files, w
   try {
     atomicWrite(path, made.cert + made.key, files)
   } catch (error) {
-    warn(
-      `${path} cannot be written (${asOsError(error).message}): the new certificate is used until the stop; remove that file`,
-    )
+    warn(`${path} cannot be written (${asOsError(error).message}): its certificate is used until the stop; remove it`)
   }
   return made
 }

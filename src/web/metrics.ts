@@ -38,9 +38,9 @@ const LINK_ROWS: readonly Row<Link>[] = [
   ['link_errors_total', 'counter', 'errors of the link', link => link.errors],
 ]
 const UPLINK_ROWS: readonly Row<Uplink>[] = [
-  ['uplink_backlog', 'gauge', 'facts that the upstream has not acknowledged yet', uplink => uplink.backlog],
+  ['uplink_backlog', 'gauge', 'facts without acknowledgement yet', uplink => uplink.backlog],
   ['uplink_acknowledged_total', 'counter', 'packets the upstream confirmed', uplink => uplink.acked],
-  ['uplink_sent_total', 'counter', 'packets sent best effort, without acknowledgement', uplink => uplink.sent],
+  ['uplink_sent_total', 'counter', 'packets sent best effort', uplink => uplink.sent],
   ['uplink_resent_total', 'counter', 'packets sent again', uplink => uplink.resent],
   ['uplink_carrying', 'gauge', 'this uplink is active', uplink => uplink.carrying],
 ]

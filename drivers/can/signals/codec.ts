@@ -79,8 +79,8 @@ export class MessageDecoder {
   }
 }
 
-export const NOT_AVAILABLE = 'the device reports it as not available'
-export const SAYS_ERROR = 'the device reports an error for it'
+export const NOT_AVAILABLE = 'reported as not available'
+export const SAYS_ERROR = 'reported as an error'
 export const OUT_OF_RANGE = 'is outside the limits of the DBC file'
 
 function formatted(data: Uint8Array, { format, field: place }: Step): number {

@@ -27,7 +27,7 @@ const clock: Check = {
     if (rtcS !== undefined && Math.abs(rtcS - now / 1000) <= 120) return ok(`${text}, agrees with the RTC`)
     return warning(
       `${text}, not synchronized`,
-      'sudo timedatectl set-ntp true; facts wait up to gateway.time.hold_unsynced_s for a sync, then they are sent without one',
+      'sudo timedatectl set-ntp true; facts wait gateway.time.hold_unsynced_s for a sync, then are sent without one',
     )
   },
 }

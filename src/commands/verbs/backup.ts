@@ -86,9 +86,9 @@ export const backup: Verb<BackupResult & { readonly file: string }> = {
 
 export const restore: Verb<RestoreResult> = {
   name: 'restore',
-  summary: 'replace configuration, log and identity with those of a backup',
+  summary: 'replace configuration, log and identity by a backup',
   description:
-    'The complete file is checked first; a damaged one changes nothing. No gateway may run. The old state stays in DATA/restore until the new ' +
+    'The file is checked first; a damaged one changes nothing. No gateway may run. The old state stays in DATA/restore until the new ' +
     'one has started once. On another board: the old one must never run again, since both would send under one id.',
   examples: [
     'os-node restore gateway.backup',
@@ -127,6 +127,6 @@ export const restore: Verb<RestoreResult> = {
             ...(left_out.length > 0 ? [`set again in Config.json: ${left_out.join(', ')}`] : []),
           ]),
       ...(old_state === null ? [] : [`the old state is in ${old_state} until the restored one has started once`]),
-      'if the backup is from another board: that board must never run again',
+      'if the backup is from another board: it must never run again',
     ].join('\n'),
 }

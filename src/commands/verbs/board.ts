@@ -65,7 +65,7 @@ function text(report: BoardReport, paint: Paint): string {
 export const boardShow: Verb<BoardReport> = {
   name: 'board',
   summary: 'show the board, its pins and buses',
-  description: 'Changes nothing. gateway.board sets the board if it is not detected.',
+  description: 'Changes nothing. gateway.board sets an undetected board.',
   examples: ['os-node board', 'os-node board --json'],
   options: {},
   where: 'either',

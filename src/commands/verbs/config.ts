@@ -56,7 +56,7 @@ export const configUnset: Verb = {
 export const configSet: Verb = {
   name: 'config-set',
   summary: 'change one value of the configuration',
-  description: 'Comments and formatting of the file stay. Without --type, the type of the key is used.',
+  description: 'Comments and formatting of the file stay. Default type: that of the key.',
   examples: [
     'os-node config-set engine_settings.precision 6',
     'os-node config-set --key engine_settings.precision --value 6 --type int',

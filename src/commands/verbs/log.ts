@@ -10,7 +10,7 @@ export const logVerify: Verb = {
   name: 'log verify',
   summary: 'verify every record of the log',
   description:
-    'With a device or a time: counts only those records. Lost records count if the records around them were logged ' +
+    'With a device or a time: counts only those records. Lost records count if their neighbours were logged ' +
     'in that time, whatever the device.',
   examples: ['os-node log verify', 'os-node log verify --json', 'os-node log verify --device HUB --since 2026-01-31'],
   options: SELECTION,

@@ -8,7 +8,7 @@ export const outputsSafe: Verb<{ outputs: readonly OutputItem[] }> = {
   name: 'outputs safe',
   summary: 'set every GPIO output to its on_fault (else on_stop) value',
   description:
-    'For ExecStopPost of a service unit, after a crash; after a normal stop it changes nothing. Exit 1 when an ' +
+    'For ExecStopPost of a service unit, after a crash; after a normal stop it does nothing. Exit 1 when an ' +
     'output could not be set. Whether a level stays once this command has ended is decided by the kernel: docs/wiring.md.',
   examples: ['os-node outputs safe', 'os-node outputs safe --config /etc/os-node/Config.json'],
   options: {},

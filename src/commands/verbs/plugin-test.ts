@@ -37,7 +37,7 @@ export const pluginTest: Verb = {
       value: 'N',
       min: 0,
       max: 2,
-      help: '0 only counts, 1 failures (the default), 2 everything',
+      help: '0 counts, 1 failures (default), 2 all',
     },
     ...STRESS_OPTIONS,
   },

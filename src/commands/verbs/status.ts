@@ -191,7 +191,7 @@ function forwardingLines(
   const who = uplink ? `${uplink} active since ${new Date(since).toISOString()}` : paint.bad('no active uplink')
   const lines = [`upstream: ${who}; ${counted(backlog, 'fact')} waiting`]
   if (held_s) lines.push(paint.warn(`facts are held for a time sync, ${held_s} s at most: the clock is not confirmed`))
-  if (oversized) lines.push(paint.warn(`too large for it, waiting for an uplink with larger packets: ${oversized}`))
+  if (oversized) lines.push(paint.warn(`too large for it, waiting for a larger uplink: ${oversized}`))
   if (reason) lines.push(paint.warn(reason))
   return lines
 }

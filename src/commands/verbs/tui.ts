@@ -96,7 +96,7 @@ async function terminalUi(context: CommandContext): Promise<TerminalUiLike> {
 
 const KEYS =
   'Keys: m providers, s search, a number for that section, a all, r refresh, j json, q quit; arrows and page keys scroll and switch. ' +
-  'Shows a running gateway, or the data of the files while none runs.'
+  'Shows a running gateway, or the files while none runs.'
 
 export const tuiInteractive: Verb = {
   name: 'tui interactive',

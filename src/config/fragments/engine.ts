@@ -82,7 +82,7 @@ export const engineEntries = {
         min: 60,
         restart: true,
       }),
-      high_rate_min_factor: num(0.2, 'the lease is never shortened below this share of it', { max: 1, restart: true }),
+      high_rate_min_factor: num(0.2, 'least share of a shortened lease', { max: 1, restart: true }),
       adaptive_enabled: flag(true, 'shorten leases when many devices come and go', { restart: true }),
       ultra_force_release: flag(true, 'let a flood end the leases of devices that are offline already', {
         restart: true,
@@ -93,14 +93,10 @@ export const engineEntries = {
       }),
       metrics_flush_seconds: num(10, 'pause between two writes of <data>/id_lease_metrics.json', { min: 1 }),
     }),
-    id_max_bytes: int(
-      268_435_456,
-      'limit of the memory for ids in use, 400 bytes each; new devices are refused beyond it',
-      {
-        min: 1_048_576,
-        restart: true,
-      },
-    ),
+    id_max_bytes: int(268_435_456, 'memory limit of ids in use, 400 bytes each; new devices beyond it are refused', {
+      min: 1_048_576,
+      restart: true,
+    }),
     id_pool: section({
       size: int(32, 'ids requested from the upstream for nodes of this gateway; 0: none', { max: 256, restart: true }),
       use_within_days: num(15, 'ids not handed out by then are forgotten; an upstream holds them for 30 days', {

@@ -25,7 +25,7 @@ const link = {
 const source = v.looseObject({
   name: name('name of the group of sensors'),
   type: v.pipe(v.string(), v.minLength(1), v.metadata({ help: `driver: ${SOURCE_TYPES}` })),
-  match: anything('which sensors of the driver; the form depends on the driver'),
+  match: anything('which sensors; the form depends on the driver'),
   interval_ms: maybeInt(
     'ms between two readings; Modbus, I2C and line: from 2, can and gpio: from 10, w1: from 1000, the others: from 100; left out: default of the type',
     { min: 2, max: 86_400_000 },
@@ -35,7 +35,7 @@ const source = v.looseObject({
       v.pipe(
         v.union([v.pipe(v.number(), v.minValue(0)), v.record(v.string(), v.pipe(v.number(), v.minValue(0)))]),
         v.metadata({
-          help: 'smallest change that is recorded, for all sensors or by name; null: every reading is recorded',
+          help: 'smallest change to record, of all sensors or by name; null: record every reading',
         }),
       ),
     ),
@@ -44,7 +44,7 @@ const source = v.looseObject({
 
 const uplink = v.looseObject({
   ...link,
-  frames: choice(['auto', 'full'], 'auto', 'full: every packet can be decoded alone'),
+  frames: choice(['auto', 'full'], 'auto', 'full: only FULL packets'),
   diff_base: maybe(
     v.picklist(['sticky', 'last']),
     'sticky survives lost packets; left out: last on TCP with acknowledgements',
@@ -73,23 +73,23 @@ export const gatewayEntries = {
         v.pipe(
           v.array(source),
           v.metadata({
-            help: 'sources to read, such as [{"name": "load", "type": "cpu"}]; null: the sensors of this machine',
+            help: 'sources, such as [{"name": "load", "type": "cpu"}]; null: the sensors of this machine',
           }),
         ),
       ),
       null,
     ),
-    uplinks: list(uplink, 'where packets are sent, best first'),
+    uplinks: list(uplink, 'destinations of packets, best first'),
     alarm_statuses: v.optional(
       v.pipe(
         v.array(v.pipe(v.string(), v.minLength(1))),
-        v.metadata({ help: 'readings with one of these statuses are sent before everything else', restart: true }),
+        v.metadata({ help: 'readings with one of these statuses are sent first', restart: true }),
       ),
       ['ALARM', 'ALERT', 'CRITICAL', 'EMERGENCY'],
     ),
     failover: section({
-      after_s: num(5, 'a better uplink must be down this long before the next one takes over', { max: 86_400 }),
-      back_s: num(60, 'and must be stable this long before it is active again', { max: 86_400 }),
+      after_s: num(5, 'a better uplink must be down this long before the next takes over', { max: 86_400 }),
+      back_s: num(60, 'and stable this long before it is active again', { max: 86_400 }),
     }),
     retry_max_s: num(60, 'longest pause before a link that is down is tried again; 5 s while its peer worked lately', {
       min: 1,
@@ -98,8 +98,8 @@ export const gatewayEntries = {
     }),
     receivers: list(v.looseObject(link), 'where packets of other nodes are received'),
     log: section({
-      max_bytes: int(268_435_456, 'largest size of the log on flash', { min: 1_048_576, restart: true }),
-      max_age_s: num(2_592_000, 'largest age of the oldest record', { min: 60, restart: true }),
+      max_bytes: int(268_435_456, 'largest log on flash', { min: 1_048_576, restart: true }),
+      max_age_s: num(2_592_000, 'largest age of a record', { min: 60, restart: true }),
       commit_interval_ms: int(1000, 'longest time until a record is on flash', {
         min: 1,
         max: 600_000,
@@ -111,7 +111,7 @@ export const gatewayEntries = {
         restart: true,
       }),
       commit_bytes: int(65_536, 'pending bytes that start a commit', { min: 512, max: 67_108_864, restart: true }),
-      when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'what is dropped when the log is full', atStart),
+      when_full: choice(['drop_oldest', 'refuse'], 'drop_oldest', 'dropped when the log is full', atStart),
       check_bytes_s: int(16_384, 'reads the log again for damage, each part once a day; bytes/s at most, 0: never', {
         max: 67_108_864,
         restart: true,
@@ -149,28 +149,20 @@ export const gatewayEntries = {
       v.pipe(v.string(), v.minLength(1)),
       'addresses (or address ranges) packets are taken from; empty: from everywhere',
     ),
-    max_future_s: num(
-      86_400,
-      'a packet with a time further in the future is kept and marked, and does not become the newest value',
-      {
-        min: 1,
-      },
-    ),
+    max_future_s: num(86_400, 'a packet further in the future is kept and marked, but not used as newest value', {
+      min: 1,
+    }),
     plaintext_after_secure: choice(
       ['same_address', 'any', 'never'],
       'same_address',
       'plaintext of a device with a confirmed session: from its address, from anywhere, or not at all',
     ),
-    template_memory_bytes: int(
-      33_554_432,
-      'memory for the templates of other nodes; further ones are stored in files',
-      {
-        min: 1_048_576,
-        max: 1_073_741_824,
-        restart: true,
-      },
-    ),
-    template_disk_bytes: int(67_108_864, 'files for the templates beyond that memory', {
+    template_memory_bytes: int(33_554_432, 'memory for the templates of other nodes; others go to files', {
+      min: 1_048_576,
+      max: 1_073_741_824,
+      restart: true,
+    }),
+    template_disk_bytes: int(67_108_864, 'files for the other templates', {
       min: 1_048_576,
       max: 4_294_967_296,
       restart: true,
@@ -198,7 +190,7 @@ export const storageEntries = {
         port: maybeInt('port of the server; left out: 5432 or 3306', { max: 65_535, restart: true }),
         database: optionalText('name of the database; left out: os_node', atStart),
         user: optionalText('user at the server; left out: os_node', atStart),
-        password: optionalText('password at the server; OS_DB_PASSWORD and password_file have priority', {
+        password: optionalText('password; OS_DB_PASSWORD and password_file have priority', {
           secret: true,
           restart: true,
         }),

@@ -37,16 +37,8 @@ export const webEntries = {
       ),
       'off',
     ),
-    redirect_port: port(
-      0,
-      'port that answers /health and redirects everything else to the encrypted page; 0: none',
-      atStart,
-    ),
-    allowed_hosts: list(
-      v.string(),
-      'further host names of this gateway; others are refused against DNS rebinding',
-      atStart,
-    ),
+    redirect_port: port(0, 'port that answers /health and redirects to the encrypted page; 0: none', atStart),
+    allowed_hosts: list(v.string(), 'further host names of this gateway, against DNS rebinding', atStart),
     session_idle_seconds: int(1800, 'a login ends after this long without use', { min: 60, max: 86_400 }),
     session_max_seconds: int(43_200, 'a login ends after this long', { min: 300, max: 2_592_000 }),
     ui: section({

@@ -162,6 +162,6 @@ export class MqttListener implements Medium {
     if (events !== this.#events) return
     this.#connection?.abort()
     this.#connection = undefined
-    events?.lost('a packet could not be stored; the broker must send it again')
+    events?.lost('a packet could not be stored; it must be resent')
   }
 }

@@ -35,7 +35,7 @@ export function needCertificate({ cert, key }: TlsSettings, link: string): void 
   throw new OsError('CONFIG_INVALID', `options of ${link}: ${missing.join(' and ')} needed to listen`, {
     details: { link, keys: missing },
     hint:
-      'to make a self-signed certificate: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 ' +
+      'a self-signed certificate: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 ' +
       '-keyout quic.key -out quic.crt -subj /CN=gateway -addext subjectAltName=DNS:gateway,IP:192.0.2.10; ' +
       'clients set tls.ca to quic.crt',
   })

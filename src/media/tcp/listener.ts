@@ -132,7 +132,7 @@ export class TcpListener implements Medium {
     if (this.#sockets.size >= max_connections || ofHost >= max_per_address) {
       this.tally.too_many++
       this.counters.errors++
-      this.#context.logger.warn(`a connection of ${host} is refused: too many connections`)
+      this.#context.logger.warn(`a connection of ${host} is refused: too many`)
       socket.destroy()
       return
     }

@@ -9,7 +9,7 @@ export const MAX_STREAM_PACKET = 65_535
 export const tcpOptions = object({
   mode: choice(['send', 'listen'], 'send', 'send: one connection to host and port; listen: at listen_host and port'),
   host: optionalText('address of the peer'),
-  port: port(8888, 'port of the peer, or the port to listen on (0: any free one)'),
+  port: port(8888, 'port of the peer, or to listen on (0: any free one)'),
   listen_host: text('0.0.0.0', 'address listened on'),
   max_packet: int(MAX_STREAM_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_STREAM_PACKET }),
   tls: tlsOption('encryption: true, or its files and names'),
@@ -22,16 +22,12 @@ export const tcpOptions = object({
     max: 3600,
   }),
   max_connections: int(4096, 'connections at once', { min: 1, max: 65_535, side: 'listen' }),
-  max_per_address: int(256, 'most simultaneous connections of one address', { min: 1, max: 65_535, side: 'listen' }),
-  receive_timeout_s: num(
-    10,
-    'time limit of the handshake, the first bytes, a plain packet and each packet in progress',
-    {
-      min: 0.01,
-      max: 3600,
-      side: 'listen',
-    },
-  ),
+  max_per_address: int(256, 'most connections of one address', { min: 1, max: 65_535, side: 'listen' }),
+  receive_timeout_s: num(10, 'time limit of handshake, first bytes, plain packet and each begun packet', {
+    min: 0.01,
+    max: 3600,
+    side: 'listen',
+  }),
   idle_timeout_s: num(3600, 'a connection without a packet for this long is closed', {
     min: 0.01,
     max: 604_800,

@@ -20,7 +20,7 @@ export function tlsError(thrown: unknown, peer: string): OsError {
   if (SELF_SIGNED.has(code))
     return new OsError('TLS_UNTRUSTED', `the certificate of ${peer} is self-signed and not trusted here`, {
       ...details,
-      hint: 'set tls.ca to that certificate, or to the authority that signed it',
+      hint: 'set tls.ca to that certificate or its authority',
     })
   if (UNKNOWN_CA.has(code))
     return new OsError('TLS_UNTRUSTED', `the authority of the certificate of ${peer} is not trusted here`, details)
@@ -35,7 +35,7 @@ export function tlsError(thrown: unknown, peer: string): OsError {
   if (REFUSED.test(code))
     return new OsError('TLS_UNTRUSTED', `the certificate of ${peer} was refused: ${code}`, {
       ...details,
-      hint: 'the manual page of openssl verify explains the code',
+      hint: 'man openssl-verification-options explains the code',
     })
   return handshake(thrown, code, peer)
 }
@@ -73,11 +73,7 @@ function handshake(thrown: unknown, code: string, peer: string): OsError {
       return new OsError('TLS_HANDSHAKE', `TLS with ${peer} failed: ${text}`, { cause: thrown, hint })
   const cut = code === 'ECONNRESET' || code === 'EPIPE' || code === 'EOF'
   const message = thrown instanceof Error ? thrown.message : code
-  return new OsError(
-    'TLS_HANDSHAKE',
-    `TLS with ${peer} failed: ${cut ? 'the other side closed the connection' : message}`,
-    {
-      cause: thrown,
-    },
-  )
+  return new OsError('TLS_HANDSHAKE', `TLS with ${peer} failed: ${cut ? 'the other side disconnected' : message}`, {
+    cause: thrown,
+  })
 }

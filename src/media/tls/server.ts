@@ -101,7 +101,7 @@ export class TlsServer {
         server.setSecureContext(contextOptions(this.#settings, material))
       logger.info('TLS files changed and are in use')
     } catch (error) {
-      logger.warn(`TLS files changed, but the new ones cannot be used: ${asOsError(error).message}`)
+      logger.warn(`changed TLS files are refused: ${asOsError(error).message}`)
     }
   }
 }

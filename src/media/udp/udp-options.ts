@@ -21,25 +21,17 @@ export const udpOptions = object({
     'send: to host and port, answers come back; listen: at listen_host and port',
   ),
   host: optionalText('address of the peer'),
-  port: port(8080, 'port of the peer, or the port to listen on (0: any free one)'),
+  port: port(8080, 'port of the peer, or to listen on (0: any free one)'),
   listen_host: text('0.0.0.0', 'address listened on'),
   max_packet: int(DEFAULT_MAX_PACKET, 'bytes of the largest packet', { min: 64, max: MAX_DATAGRAM }),
   // the kernel grants at most net.core.rmem_max, and counts a small packet as 768 bytes of twice this size: 4 MiB are
   // 11,000 packets, a tenth of a second at 100,000/s
-  receive_buffer_bytes: int(
-    4 * 1024 * 1024,
-    "size of the kernel's receive buffer, for packets that arrive while the gateway is busy",
-    {
-      min: 4096,
-      max: 256 * 1024 * 1024,
-      side: 'listen',
-    },
-  ),
-  batch: choice(
-    ['auto', 'off'],
-    'auto',
-    'auto: many packets per system call if the native addon is loaded; off: one by one',
-  ),
+  receive_buffer_bytes: int(4 * 1024 * 1024, 'receive buffer in the kernel', {
+    min: 4096,
+    max: 256 * 1024 * 1024,
+    side: 'listen',
+  }),
+  batch: choice(['auto', 'off'], 'auto', 'auto: many packets per system call with the addon; off: one by one'),
 })
 
 export type UdpOptions = InferOutput<typeof udpOptions>

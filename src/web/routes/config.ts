@@ -144,7 +144,7 @@ export const CONFIG: readonly Route[] = [
     method: 'GET',
     path: '/api/options/schema',
     role: 'viewer',
-    summary: 'options by category, with allowed values and restart flags',
+    summary: 'options by category, with allowed values',
     query: { only_writable: flag },
     answer: s.answer({
       schema: v.strictObject({
@@ -170,7 +170,7 @@ export const CONFIG: readonly Route[] = [
     path: '/api/options',
     role: 'admin',
     write: 'keys',
-    summary: 'changes options one by one and reports which failed',
+    summary: 'changes options one by one and reports failures',
     keys: updatedKeys,
     body: v.object({
       updates: v.pipe(
@@ -208,7 +208,7 @@ export const CONFIG: readonly Route[] = [
     path: '/api/reload',
     role: 'admin',
     write: 'state',
-    summary: 'reads Config.json again and applies the changes',
+    summary: 'reads Config.json again',
     answer: v.looseObject({ ok: s.ok }),
     run: async ({ context }) => {
       if (!context.reload) throw new OsError('FORBIDDEN', 'the configuration cannot be read again here')

@@ -101,7 +101,7 @@ export const CONTROL: readonly Route[] = [
     path: '/api/transport',
     role: 'operator',
     write: 'keys',
-    summary: 'switches a medium on or off, or recreates it from the configuration',
+    summary: 'switches a medium on or off, or recreates it',
     keys: ({ medium }) => (typeof medium === 'string' ? [medium] : []),
     body: transportBody,
     answer: v.strictObject({

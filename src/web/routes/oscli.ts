@@ -47,8 +47,7 @@ export const OSCLI: readonly Route[] = [
     role: 'operator',
     write: 'state',
     audited: true,
-    summary:
-      'runs an os-node command, never a shell; operators only commands that read and those that switch media and plugins',
+    summary: 'runs an os-node command, never a shell; operators: commands that read, or switch media and plugins',
     body: executeBody,
     answer: one,
     run: ({ context, body, session, remote, signal }) =>
@@ -58,7 +57,7 @@ export const OSCLI: readonly Route[] = [
     method: 'GET',
     path: '/api/oscli/jobs',
     role: 'operator',
-    summary: 'finished, running and queued commands, newest first, or one by its id',
+    summary: 'commands, newest first, or one by its id',
     query: {
       id: text,
       limit: limit(20, 200),
