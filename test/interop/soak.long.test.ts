@@ -142,10 +142,20 @@ test(`${SECONDS} s of ${RATE} packets/s with queries and cut links: nothing is l
   const before = Date.now()
   await until('the uplink has sent everything', async () => (await edge.ask('status')).uplinks.up.backlog === 0)
   await edge.stop()
-  const { received, storage, log } = await until('everything is in the view', async () => {
-    const now = await status()
-    return now.storage.state === 'up' && now.storage.lag_records === 0 && now
-  })
+  // beside other programs the view may be minutes behind: it must get closer
+  let least = Number.POSITIVE_INFINITY
+  let closer = performance.now()
+  const { received, storage, log } = await until(
+    'everything is in the view',
+    async () => {
+      const now = await status()
+      const { state, lag_records: lag } = now.storage
+      if (lag < least) [least, closer] = [lag, performance.now()]
+      assert.ok(performance.now() - closer < 60_000, `the view is no closer after 60 s: ${JSON.stringify(now.storage)}`)
+      return state === 'up' && lag === 0 && now
+    },
+    SECONDS * 1000,
+  )
   const ours = edge.logFacts().filter(({ id }) => id === 'EDGE')
   const theirs = await databaseFacts(web, '', '&device_id=EDGE')
   const had = new Set(theirs.map(keyOf))
