@@ -233,7 +233,7 @@ export class Receive {
       this.counters.epochs_alternate++
       logger.warn(
         `two devices send as id ${fact.aid} (${fact.id}, one of them from ${origin.address}): a copied SD card or Config.json. ` +
-          'Give one of them its own identity: device_id "" and assigned_id 4294967295 in its Config.json',
+          'Give one of them an identity of its own: device_id "" and assigned_id 4294967295 in its Config.json',
       )
     }
     if (meta.server_stamped && !meta.secure) this.#tellTime(fact.aid, origin)

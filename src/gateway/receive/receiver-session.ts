@@ -104,7 +104,7 @@ export class ReceiveSession {
 
   #refuse(packet: Uint8Array, { sourceAid: aid, tid, ts }: FrameHeader, origin: PacketOrigin, bare: boolean): void {
     const crc16 = (packet[packet.length - 2]! << 8) | packet[packet.length - 1]!
-    // outside the exchange a sender repeats a packet only if it is told about the refusal
+    // outside the exchange a sender repeats a packet only if the refusal is reported to it
     send(origin, this.#server.refuse({ aid, tid, ts, crc16 }, origin.address, bare))
   }
 

@@ -136,7 +136,7 @@ export class UpstreamRequests {
       await pool.granted(ids)
       await send(buildAck(seq))
     } catch (error) {
-      logger.error(`${counted(ids.length, 'id')} from the upstream's pool not saved: ${asOsError(error).message}`)
+      logger.error(`${counted(ids.length, 'id')} from the upstream's pool not kept: ${asOsError(error).message}`)
     }
   }
 

@@ -98,7 +98,7 @@ test('a disk that must not be written is refused with what to do, and nothing is
   }
   const part = { sdb: { part: 'sdb1' } }
   await refused('sdb', { sdb: { files: { removable: '0\n' } } }, {}, /sdb is not removable/, /lists cards/)
-  await refused('sdb1', part, {}, /sdb1 is a partition/, /whole disk/)
+  await refused('sdb1', part, {}, /sdb1 is a partition/, /complete disk/)
   await refused('sdz', part, {}, /sdz is not a disk/, /lists them/)
   await refused('sdb', { sdb: { files: { size: '0\n' } } }, {}, /has no card/, /put a card in/)
   await refused('sdb', { sdb: { files: { ro: '1\n' } } }, {}, /write-protected/, /lock/)
@@ -177,9 +177,9 @@ test('a file that is no image of os-node, is cut short, or is not there is refus
   const dir = tempDir()
   const other = join(dir, 'other.img')
   writeFileSync(other, Buffer.alloc(8 * MIB))
-  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /no image of os-node/ })
+  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /not an os-node image/ })
   writeFileSync(other, readFileSync(image).subarray(0, 3 * MIB))
-  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /no image of os-node/ })
+  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /not an os-node image/ })
   await assert.rejects(run({ image: join(dir, 'x.img') }), { code: 'E_FLASH', message: /there is no file/ })
   execFileSync('xz', ['-f', '-k', '-0', image])
   const cut = join(dir, 'cut.img.xz')
@@ -207,7 +207,7 @@ test('a card that gives back other bytes is named', async () => {
   }
   await assert.rejects(run({ machine, print: spoil }), {
     code: 'E_FLASH',
-    message: /does not give back/,
+    message: /returns other data/,
     hint: /another card/,
   })
 })
