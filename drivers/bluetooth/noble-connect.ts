@@ -57,7 +57,7 @@ function forget(noble: Noble, bindings: Bindings, id: string): void {
     delete table[id]
 }
 
-/** Works in any state: the library throws when told to end a connection that does not exist. */
+/** Works in any state: the library throws on a request to end a connection that does not exist. */
 function giveUp(peripheral: Peripheral): void {
   if (peripheral.state === 'connecting') peripheral.cancelConnect()
   else if (peripheral.state === 'connected') peripheral.disconnect()

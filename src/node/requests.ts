@@ -42,8 +42,8 @@ export class NodeRequests {
   }
 
   /**
-   * Whether an address may be that of the server this node talks to. A caller without an address vouches for the
-   * packet; for a server known by name only the port can be compared.
+   * Whether an address may be that of the server this node talks to. Without an address the caller is
+   * responsible for the packet; for a server known by name only the port can be compared.
    */
   isServer(addr: unknown): boolean {
     if (addr === null || addr === undefined) return true

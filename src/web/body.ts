@@ -1,6 +1,6 @@
 // Request bodies: one JSON object, bounded. Errors: too long (BODY_TOO_LARGE); not UTF-8, not JSON, or not an object
 // (BAD_REQUEST, X18). An empty body is an empty object. If the client disconnects halfway, the result is a BAD_REQUEST
-// that nobody reads.
+// that is never read.
 import type { IncomingMessage } from 'node:http'
 import * as v from 'valibot'
 import { OsError } from '../lib/errors'

@@ -111,7 +111,7 @@ export const CONFIG: readonly Route[] = [
     method: 'GET',
     path: '/api/config',
     role: 'viewer',
-    summary: 'the whole configuration, or one value by its dotted key',
+    summary: 'the complete configuration, or one value by its dotted key',
     query: { key: text },
     answer: v.union([s.answer({ config: s.open }), s.answer({ key: s.text, value: s.anything })]),
     run: show,

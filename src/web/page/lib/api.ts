@@ -1,5 +1,5 @@
 // One call to the gateway. An unsuccessful answer, or none, is an ApiError; status 0 means that the gateway was not
-// reached. Only this file knows the current token; listeners are told when it was refused.
+// reached. Only this file knows the current token; listeners are called when it was refused.
 
 export class ApiError extends Error {
   constructor(
