@@ -399,7 +399,7 @@ describe('require_secure', () => {
     assertSettled(w)
   })
 
-  test('only at the server: plaintext readings are refused and counted, and come again encrypted', async t => {
+  test('require_secure only at the server: plaintext readings are refused and counted, and are sent again encrypted', async t => {
     const w = await world(t, { requireSecure: { server: true } })
     await w.facts(4)
     assert.ok(w.receive.report()['refused_plaintext']! >= 1)
@@ -407,7 +407,7 @@ describe('require_secure', () => {
     assertSettled(w)
   })
 
-  test('only at the client: the opener is answered and is no fact', async t => {
+  test('require_secure only at the client: the key request is answered and is no fact', async t => {
     const w = await world(t, { requireSecure: { client: true } })
     await w.facts(4)
     await w.run(1000)
@@ -415,7 +415,7 @@ describe('require_secure', () => {
     assert.equal(w.receive.report()['openers'], 1)
   })
 
-  test('an upstream without sessions: nothing leaves, and the link says why', async t => {
+  test('an upstream without sessions: no reading is sent, and the link says why', async t => {
     const seen: number[] = []
     const w = await world(t, {
       delivery: 'best_effort',
