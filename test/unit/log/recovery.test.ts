@@ -216,7 +216,7 @@ test('records that a killed process wrote and did not sync are synced before the
   assert.equal(log.committedSeq < seq, true)
   files.slow = () => Promise.resolve()
   const { log: again } = await openLog({ files })
-  await again.committed(seq)  // an acknowledgement is sent now
+  await again.committed(seq) // an acknowledgement is sent now
   assert.equal(again.cursor('main'), seq)
   const count = again.status().records
   assert.deepEqual([count, verify(DIR, files).records], [1, 1], 'the cursor is no record for people')

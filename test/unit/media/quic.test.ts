@@ -285,7 +285,7 @@ test('a silent peer is lost after its time-out; keep-alives keep a quiet connect
 })
 
 test('peers above the limit are not answered; noise and half-open handshakes leave nothing behind', async t => {
-  const parts = { ...context, clock: new ManualClock() }  // so that all of it arrives within one second
+  const parts = { ...context, clock: new ManualClock() } // so that all of it arrives within one second
   const server = await listener(t, { max_connections: 2, connect_timeout_ms: 2000 }, parts)
   const clients = await Promise.all(
     [0, 1].map(async () => {

@@ -250,7 +250,9 @@ test('a lasting error ends a batch and reports how many were sent; a refusal of 
   assert.deepEqual(other.tally, { sent: 4, failed: [] })
 })
 
-test('batches to an absent peer are a refusal of the link, reported by the kernel after all were sent', { skip: lacks }, async t => {
+test('batches to an absent peer are a refusal of the link, reported by the kernel after all were sent', {
+  skip: lacks,
+}, async t => {
   const { server, client } = await pair(t)
   await server.close()
   const texts: string[] = []

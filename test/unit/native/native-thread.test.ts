@@ -238,7 +238,9 @@ test('a process ends while its bus is stuck', { skip: lacks || emulated }, t => 
   assert.deepEqual([ran.status, ran.signal, ran.stderr], [7, null, ''])
 })
 
-test('a missing path, a path that is no bus, and one without permission are reported as such', { skip: lacks }, async () => {
+test('a missing path, a path that is no bus, and one without permission are reported as such', {
+  skip: lacks,
+}, async () => {
   await assert.rejects(SpiBus.open('/dev/spidev99.0'), code('NOT_FOUND'))
   await assert.rejects(I2cBus.open('/dev/i2c-99'), code('NOT_FOUND'))
   await assert.rejects(SpiBus.open('/dev/null'), code('UNSUPPORTED'))

@@ -107,7 +107,9 @@ test('many packets arrive in one call, each with its length and its sender', { s
   assert.equal(server.receive(slab, lengths, peers), AGAIN)
 })
 
-test('a batch is sent from one slab, to the connected peer or each packet to its own address', { skip: lacks }, async t => {
+test('a batch is sent from one slab, to the connected peer or each packet to its own address', {
+  skip: lacks,
+}, async t => {
   const server = bound(t)
   const clients = Array.from({ length: 3 }, () => connected(t, server.state().port))
   for (const client of clients) client.sendOne(Buffer.of(1))
@@ -234,7 +236,9 @@ test('a socket may be closed by the callback it wakes', { skip: lacks }, async t
   assert.equal(server.sendOne(Buffer.of(1)), EBADF)
 })
 
-test('a refusal by the peer wakes the callback, is reported once, and the socket continues', { skip: lacks }, async t => {
+test('a refusal by the peer wakes the callback, is reported once, and the socket continues', {
+  skip: lacks,
+}, async t => {
   const server = bound(t)
   const { port } = server.state()
   server.close()

@@ -33,9 +33,9 @@ const inside = (): void => {
     other = realpathSync((await ptys.port(join(dir, 'other'))).path)
     process.env.FAKE_TTY = path
     process.env.FAKE_TTY_DIR = dir
-    await readFile('/proc/self/comm')  // the pool's one thread is started
+    await readFile('/proc/self/comm') // the pool's one thread is started
     running = threads()
-    await (await TtyPort.open(other, plain, LONG)).close()  // so that libuv has everything it needs for watching
+    await (await TtyPort.open(other, plain, LONG)).close() // so that libuv has everything it needs for watching
     await until('the thread of the port ends', () => threads() <= running)
     fds = descriptors()
   })

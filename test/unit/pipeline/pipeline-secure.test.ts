@@ -196,7 +196,7 @@ test('two hundred thousand DIFFs under a key that no receiver has: none is decod
       values[(next() * count) | 0] = Math.round(next() * 1e5) / 100
       const { bytes, cmd } = sender.encode(fact(++k, values), {}, used)
       const got = receiver.receive(bytes)
-      if (baseCommand(cmd) === 0x7f) continue  // nothing in it to decrypt
+      if (baseCommand(cmd) === 0x7f) continue // nothing in it to decrypt
       assert.equal(got.kind, 'error', `round ${round}, frame ${n}: ${JSON.stringify(got)}`)
       if (got.kind === 'error' && got.code === 'NEED_FULL') fitted++
     }

@@ -209,7 +209,7 @@ test('what a restart loads is counted once: a file is removed when its last curr
   const big = (fill: number) => new Uint8Array(200_000).fill(fill)
   first.put(1, big(1), 1)
   first.put(2, new Uint8Array(10), 1)
-  first.put(1, big(2), 2)  // in the second file; the record of the first one no longer counts
+  first.put(1, big(2), 2) // in the second file; the record of the first one no longer counts
   first.save()
   const second = new Spill(options)
   assert.equal(files.list('/s').filter(name => name.endsWith('.spill')).length, 2)

@@ -152,7 +152,7 @@ test('BTHome: the encrypted example of its page; a wrong key, a replay and a dow
 })
 
 test('BTHome: a frame that contains the address is parsed after it, and the key is used with that address', () => {
-  const mac = 'a5808fe64854'  // as sent on the air
+  const mac = 'a5808fe64854' // as sent on the air
   assert.deepEqual(values(`42${mac}02ca0903bf13`), { temperature: 25.06, humidity: 50.55 })
   assert.equal(heard(new BthomeDecoder(), bthome(`42${mac.slice(2)}`)).verdict, 'too short')
   // encrypted with another address than the one it is received from

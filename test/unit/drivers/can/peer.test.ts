@@ -142,7 +142,7 @@ test('a packet that takes too long is false, and the socket is reopened', async 
   assert.match(degraded.join('|'), /^the peer at can\d+:0x7e8 does not take packets$/)
   assert.equal(detail().not_taken, 1)
   assert.deepEqual(kernels[1]!.sent, ['b'])
-  kernel.wake(READABLE)  // from the old socket: nothing
+  kernel.wake(READABLE) // from the old socket: nothing
   kernels[1]!.done()
   await timers.advance(0)
   assert.deepEqual(results, ['a false', 'b true'])

@@ -15,7 +15,7 @@ const open = (): string[] =>
       const path = readlinkSync(`/proc/self/fd/${fd}`)
       return /^\/proc\/\D/.test(path) || path.endsWith('/net/dev') ? [path] : []
     } catch {
-      return []  // the one that lists them
+      return [] // the one that lists them
     }
   })
 

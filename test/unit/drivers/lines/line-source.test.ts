@@ -106,7 +106,7 @@ test('a line with a damaged byte is dropped, wherever the byte is; a break betwe
     ['T=', '2\n'],
     ['', 'T=2\n'],
     ['T=2', '\n'],
-    ['T=2', 'T=3\n'],  // the line end itself
+    ['T=2', 'T=3\n'], // the line end itself
   ] as const) {
     await at.says(before)
     at.damage(0x2d)

@@ -135,7 +135,7 @@ test('a master and three slaves: each sends only in its turn, and is identified 
   const clock = slowTime()
   const slaves = await Promise.all(rest.map((plug, k) => open(t, plug, slave(7 + k, NEVER), clock)))
   const chief = await open(t, m!, master([7, 8, 9], NEVER), clock)
-  clock.skip(1000)  // it has listened
+  clock.skip(1000) // it has listened
   await Promise.all(
     slaves.flatMap((end, k) => Array.from({ length: 15 }, (_, n) => end.medium.send(dataPacket(1000 * k + n)))),
   )

@@ -23,7 +23,9 @@ const context = { clock: systemClock, logger: silentLogger }
 const events = { lost: () => undefined, degraded: () => undefined }
 
 const around = (): void => {
-  test('the tests pass with the fake driver', { skip: nativeOrNull() ? false : 'this machine has no C compiler' }, t => {
+  test('the tests pass with the fake driver', {
+    skip: nativeOrNull() ? false : 'this machine has no C compiler',
+  }, t => {
     const dir = mkdtempSync(join(tmpdir(), 'os-node-direction-'))
     t.after(() => rmSync(dir, { recursive: true }))
     const library = join(dir, 'fake.so')

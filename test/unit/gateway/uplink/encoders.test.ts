@@ -106,7 +106,7 @@ test('when relayed sources exceed the limit the one heard longest ago is evicted
   const other = send(fact(0, 1, 100, 'OTHER'), true)
   for (let aid = 101; aid < 100 + 1024; aid++) send(fact(0, 1, aid), true)
   assert.equal([...up.aids()].length, 1024)
-  send(fact(1, 1, 100), true)  // now the latest
+  send(fact(1, 1, 100), true) // now the latest
   send(fact(0, 1, 5000), true)
   const known = new Set(up.aids())
   assert.deepEqual([known.size, known.has(100), known.has(101), known.has(5000)], [1024, true, false, true])

@@ -57,7 +57,7 @@ test('a slow medium causes no retransmission storm: the timeout starts when a fr
   assert.equal(sender.roundTripMs, 1000, 'what the medium took is not the road')
   sender.submit(new Uint8Array(20), 1)
   assert.ok(sender.poll(now))
-  now += 60_000  // the budget was used up meanwhile
+  now += 60_000 // the budget was used up meanwhile
   sender.left(now)
   assert.equal(sender.poll(now), null)
   const pauses: number[] = []

@@ -241,8 +241,8 @@ test('an acknowledged packet that waited for the next frame does not delay the o
   const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
   for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
-  sender.poll(2000)  // 1 is sent, 2 waits
-  sender.onAnswer(answer(sender.epoch, 0, 1), 2001)  // 2 has arrived
+  sender.poll(2000) // 1 is sent, 2 waits
+  sender.onAnswer(answer(sender.epoch, 0, 1), 2001) // 2 has arrived
   const seqs: string[] = []
   for (let now = 2001; now < 20_000; now += 500)
     for (let f = sender.poll(now); f; f = sender.poll(now)) seqs.push(hex(f).slice(18, 26))
@@ -371,7 +371,7 @@ test('after a reset no packet of the old link is due, and the first loss of the 
   const { sender } = open({ maxPacket: 60, onResend: (token: number) => new Uint8Array(30).fill(token) })
   for (let k = 1; k <= 4; k++) sender.submit(Uint8Array.of(k), k)
   sender.poll(0)
-  sender.poll(2000)  // 1 is sent, 2 waits
+  sender.poll(2000) // 1 is sent, 2 waits
   sender.reset()
   sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(5000)!)!, 5000)
   assert.equal(sender.mode, 'acked')

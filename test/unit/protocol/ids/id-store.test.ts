@@ -332,7 +332,7 @@ test('an id that a killed process wrote and had not synced is on flash before it
   files.slow = () => Promise.resolve()
   const second = start(at, {}, files)
   assert.equal(second.allocateId({ device_id: 'a' }), id)
-  await second.commit()  // the id is sent to the device now
+  await second.commit() // the id is sent to the device now
   const third = start(at, {}, files.afterPowerCut())
   assert.equal(third.allocateId({ device_id: 'b' }) === id, false, 'given to two devices')
   assert.equal(third.allocateId({ device_id: 'a' }), id)
