@@ -1,6 +1,7 @@
 // A real process assigns ids, takes some back, spills and writes checkpoints, and is killed at random moments, many times
 // over the same files. Every id it sent belongs to that device until the device released it; none is lost. The file is also
-// the child: it runs as such when the variable is set. Long: more kills
+// the child: it runs as such when the variable is set.
+// Long: more kills
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeSync } from 'node:fs'

@@ -1,6 +1,7 @@
 // A real process appends to a real log and is killed at random moments. What it reported as committed must be present
 // after the next start, nothing twice, with rising seqs. The file is also the child: it runs as such when the variable is
-// set. Long: more kills
+// set.
+// Long: more kills
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeSync } from 'node:fs'

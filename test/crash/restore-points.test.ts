@@ -1,6 +1,7 @@
 // The power is cut at every write, sync, rename and remove of a restore; then the restore is completed, as the next command does. The
 // state is the old one or the new one, complete, never a mixture. The same with a real process that is killed at each of its steps; the
-// file is also that process when the variable is set. Long: every step
+// file is also that process when the variable is set.
+// Long: every step
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

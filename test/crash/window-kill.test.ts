@@ -1,6 +1,6 @@
 // A real process seals windows of a real log and is killed at random moments. After each start the view counts what the log
-// counts, and no packet is in two windows. The file is also the child: it runs as such when the variable is set. Long: more
-// kills
+// counts, and no packet is in two windows. The file is also the child: it runs as such when the variable is set.
+// Long: more kills
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeSync } from 'node:fs'

@@ -1,7 +1,8 @@
 // R19 in full: a million mutated inputs for every deframer of a serial line. streams.test.ts and slip.test.ts test few
 // inputs in depth, this one tests many: damaged frames, one after the other through the same deframers, once complete
 // and once split at random. Nothing throws, no packet exceeds its limit, nothing waits after silence, both give the
-// same packets, and the work per byte is limited. Long: the million; `npm test` runs a part of it
+// same packets, and the work per byte is limited.
+// Long: the million; `npm test` runs a part of it
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LineSplitter } from '../../drivers/lines/splitter'

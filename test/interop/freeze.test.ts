@@ -1,5 +1,6 @@
 // What counts as a stall of a gateway and what does not (R23), on real processes. The faults are injected: a file that node
-// loads before the built gateway makes the event loop spin, blocks the scheduler, or slows down the disk. Needs: cc
+// loads before the built gateway makes the event loop spin, blocks the scheduler, or slows down the disk.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

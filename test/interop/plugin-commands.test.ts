@@ -1,5 +1,6 @@
 // Every command of every built-in plugin, in a running gateway, as users call it; and parts of os-node that are damaged and
-// repaired in a copy of the built product. Needs: quic
+// repaired in a copy of the built product.
+// Needs: quic
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

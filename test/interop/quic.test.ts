@@ -1,5 +1,6 @@
 // A gateway with a QUIC uplink and a server with a QUIC receiver, as real processes: everything is delivered once, also when
-// the server is killed and when the medium is switched off and on meanwhile. Needs: openssl quic node24
+// the server is killed and when the medium is switched off and on meanwhile.
+// Needs: openssl quic node24
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'

@@ -1,5 +1,6 @@
 // A release without images: the content of its folder, that its signature is valid and covers every file, that two builds give equal
-// bytes, and what it refuses. The images are those of test/image. Needs: boards debs openssl
+// bytes, and what it refuses. The images are those of test/image.
+// Needs: boards debs openssl
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,7 @@
 // Completion as a user sees it: a real interactive bash (readline) and zsh (line editor), each on its own terminal, with the script
 // that the built program prints. Lines are typed with Tab in them and run; the resulting arguments are compared. And the effect of
-// Ctrl-C, which is sent to every process of the terminal. Needs: zsh
+// Ctrl-C, which is sent to every process of the terminal.
+// Needs: zsh
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,7 @@
 // What systemd sees of a gateway (R24), on real processes: a socket in place of systemd's own receives READY, STATUS,
 // WATCHDOG, RELOADING and STOPPING in their order, by path, by abstract name, and by the program systemd-notify without the
-// addon. Needs: cc analyze
+// addon.
+// Needs: cc analyze
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'

@@ -1,6 +1,6 @@
 // The complete path: gateway → broker → upstream, with TLS and a password; the id is requested over the broker too. The
-// broker goes away and returns, a backlog is drained, and in the end both sides have the same facts, none twice. Long:
-// QoS 2 and 0
+// broker goes away and returns, a backlog is drained, and in the end both sides have the same facts, none twice.
+// Long: QoS 2 and 0
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'

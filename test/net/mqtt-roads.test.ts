@@ -1,5 +1,6 @@
 // Gateways, a broker and an upstream, with an existing backlog: thousands of facts through the default window, a broker
-// that drops, one that is killed with and without its files, an upstream whose disk is full. Long: more facts wait
+// that drops, one that is killed with and without its files, an upstream whose disk is full.
+// Long: more facts wait
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
-// Modbus against slaves with third-party code (libmodbus): TCP, and RTU over pairs of pseudo-terminals. Needs: cc
-// modbus socat
+// Modbus against slaves with third-party code (libmodbus): TCP, and RTU over pairs of pseudo-terminals.
+// Needs: cc modbus socat
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

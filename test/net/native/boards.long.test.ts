@@ -1,7 +1,8 @@
 // One file for the boards' processors: the addon, cross-compiled as in the build, is loaded by Node for that processor under
 // qemu's user mode and passes the tests it passes here, and the QUIC library as well; then the bundle alone in an empty folder
 // unpacks its own copy. arm64 has npm's Node 24; npm's last armv7 build is older than os-node needs, so armv7 has Debian 13's
-// nodejs. Calls that the emulator does not translate are reported and left out. Needs: x64 boards
+// nodejs. Calls that the emulator does not translate are reported and left out.
+// Needs: x64 boards
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'

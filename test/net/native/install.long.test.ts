@@ -1,5 +1,6 @@
 // `npm ci` in a clean clone: with a C compiler it builds the addon, without one it also succeeds and says so. Real npm,
-// with the project's own scripts; only the one package that this needs, so that it takes seconds. Needs: cc
+// with the project's own scripts; only the one package that this needs, so that it takes seconds.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
 // `npm start` in a fresh clone, with npm's own registry: what it installs, how much memory its largest process takes, and
-// that the clone is clean after it; then the content of a tarball of that folder. Needs: git
+// that the clone is clean after it; then the content of a tarball of that folder.
+// Needs: git
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
 // The ID allocator that receivers share, against real PostgreSQL: several processes and several connections in parallel, quotas over
-// all of them, leases, and an exhausted range (X5, X38, D15). Long: more devices and rounds
+// all of them, leases, and an exhausted range (X5, X38, D15).
+// Long: more devices and rounds
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { OFFER_SECONDS, UNPROVED } from '../../../src/protocol/ids/quota'

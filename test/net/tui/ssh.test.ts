@@ -1,5 +1,6 @@
 // The terminal UI through a real ssh session: the screen, every key, the size of the terminal, little traffic on the line, and
-// no process left on the gateway when the line is cut. Needs: sshd
+// no process left on the gateway when the line is cut.
+// Needs: sshd
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 // P3 for receivers: frame by frame, in batches with the checksums on the native core, and on the slow path, a receiver gives the
 // same facts, refusals, counters and templates for every input. A second AID in the route of a frame forces the slow path. Random
-// packets of both dialects and every diff_base: dropped, repeated, late, damaged, with bodies that do not fit. Long: a million
-// frames; `npm test` runs one per cent of them
+// packets of both dialects and every diff_base: dropped, repeated, late, damaged, with bodies that do not fit.
+// Long: a million frames; `npm test` runs one per cent of them
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createNativeChecks, createNativeCore } from '../../../src/cores'

@@ -1,7 +1,7 @@
 // Every register and wire value that a driver computes from options, decoded again by the formula of its data sheet over the
 // full range of the options: the chip or the peer then does what was requested, or more where the options say so, or the
-// setting is refused. INA219: i2c/codec.test.ts. Frames of SLIP: slip/codec.test.ts. Long: ten times as many random settings
-// of a LoRa modem
+// setting is refused. INA219: i2c/codec.test.ts. Frames of SLIP: slip/codec.test.ts.
+// Long: ten times as many random settings of a LoRa modem
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { safeParse } from 'valibot'

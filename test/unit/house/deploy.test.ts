@@ -1,4 +1,5 @@
-// docs/deploy-upstream.md: its examples are valid for the programs that read them. Needs: compose haproxy nftables
+// docs/deploy-upstream.md: its examples are valid for the programs that read them.
+// Needs: compose haproxy nftables
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// What only the batched socket does; the common behaviour is in udp.test.ts. Needs: cc
+// What only the batched socket does; the common behaviour is in udp.test.ts.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { networkInterfaces } from 'node:os'
 import { type TestContext, test } from 'node:test'

@@ -1,5 +1,5 @@
-// The CAN calls of the addon with wrong arguments, and what works on any machine: it runs with sanitizers too. Needs:
-// cc
+// The CAN calls of the addon with wrong arguments, and what works on any machine: it runs with sanitizers too.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { constants } from 'node:os'

@@ -1,6 +1,6 @@
 // The addon's GPIO where there is no chip (every call is an error), and on a chip preloaded before the C library
-// (fake-gpio.c), with sanitizers when those are loaded: also one that hangs, which no chip of the tests' kernel does. Needs:
-// cc
+// (fake-gpio.c), with sanitizers when those are loaded: also one that hangs, which no chip of the tests' kernel does.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,7 @@
 // SPI, I2C and RS485 of the addon on devices preloaded before the C library (fake-devices.c): what no kernel of the tests
 // has (a full I2C adapter, an RS485 port), on every machine, and with sanitizers when those are loaded. The file runs
-// itself again with the devices. Needs: cc
+// itself again with the devices.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'

@@ -1,4 +1,5 @@
-// Freed memory that the C library keeps: without limitMalloc() and trimMalloc() a process never shrinks. Needs: cc
+// Freed memory that the C library keeps: without limitMalloc() and trimMalloc() a process never shrinks.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

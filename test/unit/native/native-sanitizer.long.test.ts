@@ -1,5 +1,6 @@
 // The C code again with address and undefined-behaviour sanitizers: every finding ends the process that runs the tests. The
-// leak sanitizer reports memory that our C code leaked when a process ends. Needs: cc
+// leak sanitizer reports memory that our C code leaked when a process ends.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

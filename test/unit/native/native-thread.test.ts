@@ -1,5 +1,6 @@
 // Calls that may block, on separate threads. What really blocks here is a FIFO without a writer: reading it waits in the
-// kernel, like a bus whose chip holds a line low. Needs: cc
+// kernel, like a bus whose chip holds a line low.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 // Dialect `attribute` over the wire: what is sent in it is decoded as the standardized value in the units that the
-// reference accepts, and the plans of the core write the bytes of standardize, compress and fuse. Seeded. Long: 200,000
-// facts
+// reference accepts, and the plans of the core write the bytes of standardize, compress and fuse. Seeded.
+// Long: 200,000 facts
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Engine } from '../../../src/pipeline/compress'

@@ -1,6 +1,6 @@
 // R10 as a property: whatever a link drops, duplicates or reorders, no value is decoded that was not sent for that device
-// and time; and as soon as the link is good, everything is decoded again. A failure names scenario and seed. Long: all
-// packets; `npm test` runs a quarter of them
+// and time; and as soon as the link is good, everything is decoded again. A failure names scenario and seed.
+// Long: all packets; `npm test` runs a quarter of them
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LONG, rounds } from '../../lib/random'

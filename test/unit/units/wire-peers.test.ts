@@ -1,5 +1,6 @@
 // What we send has the same meaning for every peer: frames of the gateway's encoder are read by peers written from the
-// papers alone, and their results are checked with the UCUM package that is the oracle. Long: every power of ten
+// papers alone, and their results are checked with the UCUM package that is the oracle.
+// Long: every power of ten
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { UcumLhcUtils } from '@lhncbc/ucum-lhc'

@@ -1,5 +1,6 @@
 // `os-node flash` against a file in place of a card and folders in place of the kernel's: which disks are listed and refused, what is on
-// the card after it, and that settings are in os-node.conf. test/net/flash.test.ts writes a real block device. Needs: image
+// the card after it, and that settings are in os-node.conf. test/net/flash.test.ts writes a real block device.
+// Needs: image
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'

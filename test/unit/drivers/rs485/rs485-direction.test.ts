@@ -1,5 +1,6 @@
 // A port whose driver switches the direction (fake-direction.c, preloaded before the C library; the file runs itself
-// again with it): the medium opens, has passed the options to the driver, and packets go both ways. Needs: cc
+// again with it): the medium opens, has passed the options to the driver, and packets go both ways.
+// Needs: cc
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

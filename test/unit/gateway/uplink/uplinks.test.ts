@@ -1,5 +1,6 @@
 // The list of uplinks as one: failover and handback without loss (R12), an outage of an hour (R8), alarms first, pacing,
-// hot reload, and a kill in the middle of it. Long: an hour without upstream
+// hot reload, and a kill in the middle of it.
+// Long: an hour without upstream
 import assert from 'node:assert/strict'
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'

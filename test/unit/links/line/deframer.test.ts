@@ -1,5 +1,6 @@
 // Packets from serial bytes (D8, R19): compared with a slow reference decoder that sees the complete stream, in any
-// chunking, mutated. Long: more damaged frames
+// chunking, mutated.
+// Long: more damaged frames
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { CobsDeframer, frameCobs } from '../../../../src/links/line/cobs'
