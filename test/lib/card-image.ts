@@ -1,4 +1,4 @@
-// A small image with the beginning of a card of os-node: its partition table, and a start partition with os-node.conf.
+// A small image with the first part of a card of os-node: its partition table, and a start partition with os-node.conf.
 // Needs: image
 import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ export const START = MIB
 export const START_BYTES = 6 * MIB
 export const IMAGE_BYTES = 12 * MIB
 
-/** Writes an image of 12 MiB; its path. */
+/** Writes an image of 12 MiB; returns its path. */
 export function makeCardImage(conf: string): string {
   const dir = tempDir()
   const fat = join(dir, 'start.img')
@@ -29,7 +29,7 @@ export function makeCardImage(conf: string): string {
   image.writeUInt32LE(START_BYTES / 512, 458)
   image.writeUInt16LE(0xaa55, 510)
   readFileSync(fat).copy(image, START)
-  // not all of it alike
+  // with varying content
   for (let at = START + START_BYTES; at < image.length; at += 997) image[at] = at % 251
   const path = join(dir, 'os-node-rpi-4-1.2.3.img')
   writeFileSync(path, image)

@@ -1,5 +1,5 @@
-// Real TLS certificates, made by openssl: what tests of TLS, MQTT and QUIC use. All in one folder, as PEM files, with their
-// keys. About 0.2 s; needs the package openssl.
+// Real TLS certificates, made by openssl, for tests of TLS, MQTT and QUIC. All in one folder, as PEM files, with their
+// keys. Takes about 0.2 s; needs the package openssl.
 // Needs: openssl
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -23,7 +23,7 @@ export interface IssueOptions {
 
 export interface Certs {
   readonly dir: string
-  /** the authority of all but `foreign` */
+  /** the authority of all except `foreign` */
   readonly ca: string
   readonly otherCa: string
   readonly serverCert: string
@@ -36,13 +36,13 @@ export interface Certs {
   readonly foreignKey: string
   readonly expiredCert: string
   readonly expiredKey: string
-  /** not valid for another year */
+  /** not valid until a year from now */
   readonly futureCert: string
   readonly futureKey: string
   /** by the right authority, for gateway.example only */
   readonly misnamedCert: string
   readonly misnamedKey: string
-  /** One more, named as its files and its common name. */
+  /** Another one, with this name for its files and as common name. */
   issue(name: string, options?: IssueOptions): Pair
 }
 
@@ -51,7 +51,7 @@ function openssl(dir: string, args: readonly string[]): void {
   const ran = spawnSync('openssl', args, { cwd: dir, encoding: 'utf8' })
   if (ran.status !== 0) throw new Error(`openssl ${args.join(' ')}: ${ran.error?.message ?? ran.stderr}`)
 }
-/** openssl's form of a moment: 20261121101530Z */
+/** openssl's format of a time: 20261121101530Z */
 const stamp = (at: Date): string => `${at.toISOString().replace(/[-:T]/g, '').slice(0, 14)}Z`
 
 const CONFIG = `

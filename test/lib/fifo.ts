@@ -1,10 +1,10 @@
-// A FIFO without a writer. Who opens it without O_NONBLOCK waits, and the whole process with it where the call is a
-// synchronous one; a writer comes after a while then, so that the test fails and does not hang.
+// A FIFO without a writer. A process that opens it without O_NONBLOCK waits, and a synchronous open blocks the complete
+// process; after a while a writer opens it, so that the test fails and does not hang.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
 export interface Fifo {
-  /** whether a reader has waited so long that the writer came */
+  /** whether a reader waited so long that the writer opened it */
   waitedFor(): boolean
   end(): void
 }

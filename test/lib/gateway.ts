@@ -1,4 +1,4 @@
-// Real processes of the built file, for tests: a gateway or an upstream in a folder of its own.
+// Real processes of the built file, for tests: a gateway or an upstream in its own folder.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ export const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 export const script = join(root, 'dist/os-node.js')
 
 export const tempDir = (): string => mkdtempSync(join(tmpdir(), 'os-node-test-'))
-/** The upstream of a gateway that was killed may still be on its way out, and writes to the end. */
+/** The upstream of a killed gateway may still be stopping, and writes until its end. */
 export function removeDir(dir: string): void {
   for (let tries = 40; ; tries--) {
     try {
@@ -29,27 +29,29 @@ export function removeDir(dir: string): void {
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 const { fetch: keeping } = globalThis
-/** Keeps no connection: that a server closed a kept one is not seen while a command is waited for, and the next question fails. */
+/**
+ * Keeps no connection: a kept one that the server closed is not noticed while a command is awaited, and the next request fails.
+ */
 globalThis.fetch = (where, init) => {
   const headers = new Headers(init?.headers)
   headers.set('Connection', 'close')
   return keeping(where, { ...init, headers })
 }
 
-/** The rig is a machine with one slow processor, which it shares with others: nothing that comes there comes too late. */
+/** The rig is a machine with one slow processor, which it shares with others: nothing there counts as too late. */
 const PATIENCE_MS = process.env.OS_NODE_IN_RIG ? 180_000 : 120_000
-/** The longest pause between two looks: in the rig every look costs several times as much. */
+/** The longest interval between two polls: in the rig every poll costs several times as much. */
 const PAUSE_MS = process.env.OS_NODE_IN_RIG ? 200 : 50
 
-/** An error of the test or its tools: waiting does not mend it. `fetch failed` is a TypeError too, with its cause. */
+/** An error of the test or its tools: waiting does not fix it. `fetch failed` is a TypeError too, with its cause. */
 const isFinal = (error: unknown): boolean =>
   error instanceof ReferenceError ||
   (error instanceof TypeError && error.cause === undefined) ||
   String((error as NodeJS.ErrnoException | undefined)?.syscall).startsWith('spawn')
 
 /**
- * Calls `ask` at once and then every 50 ms (200 in the rig) until its answer is truthy, and returns that answer. Throws after `ms` with the last
- * answer or error, and at once where an error is one that waiting does not mend.
+ * Calls `ask` immediately and then every 50 ms (200 in the rig) until its result is truthy, and returns that result. Throws after `ms` with the
+ * last result or error, and immediately on an error that waiting does not fix.
  */
 export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PATIENCE_MS): Promise<NonNullable<T>> {
   const end = performance.now() + ms // tests set the clock
@@ -71,9 +73,9 @@ export async function until<T>(what: string, ask: () => T | Promise<T>, ms = PAT
   }
 }
 
-// Files run side by side, and between the look for a free port and its use there is time for another to take it. So a
-// process has a block of ports to itself, for as long as it listens on the first of it; and the blocks lie below the ports
-// that the kernel gives to whoever asks for any.
+// Files run in parallel, and another one may take a free port between the check and its use. So a process has its own
+// block of ports, for as long as it listens on the first of it; and the blocks are below the ports that the kernel assigns
+// automatically.
 const FIRST_PORT = 20_480
 const BLOCK = 32
 
@@ -97,7 +99,7 @@ const isFreeUdp = (port: number): Promise<boolean> =>
     socket.bind(port, '127.0.0.1', () => socket.close(() => resolve(true)))
   })
 
-/** of the block that is ours, those nobody asked for yet */
+/** of our block, the ports not handed out yet */
 let ports: number[] = []
 let claimed: Promise<void> | undefined
 
@@ -125,10 +127,10 @@ async function portThat(isFree: (port: number) => Promise<boolean>): Promise<num
   }
 }
 
-/** A TCP port that nobody else is given. */
+/** A TCP port that no other test gets. */
 export const freePort = (): Promise<number> => portThat(isFreeTcp)
 
-/** A UDP port that nobody else is given. */
+/** A UDP port that no other test gets. */
 export const freeUdpPort = (): Promise<number> => portThat(isFreeUdp)
 
 export interface Ran {
@@ -163,7 +165,7 @@ export class Machine {
   readonly config: string
   readonly dataDir: string
   readonly verb: 'run' | 'serve'
-  /** the file that is started, and the Node that runs it */
+  /** the started file, and the Node that runs it */
   program = script
   node = process.execPath
   output = ''
@@ -194,8 +196,8 @@ export class Machine {
   }
 
   /**
-   * Ready when it has told so and its web page answers; one in another network namespace when its control socket does.
-   * `early`: links need not have been tried.
+   * Resolves when it has reported its start and its web page answers; for one in another network namespace, when its
+   * control socket does. `early`: links need not have been tried.
    */
   async start(args: readonly string[], webPort?: number, early = false): Promise<void> {
     const command = [this.node, this.program, this.verb, '--config', this.config, '--data-dir', this.dataDir, ...args]
@@ -269,7 +271,7 @@ export class Machine {
     return facts
   }
 
-  /** Every fact in the log: a running gateway is asked, for its newest records may not be in the files yet. */
+  /** Every fact in the log: a running gateway is queried, because its newest records may not be in the files yet. */
   logFacts(): LoggedFact[] {
     if (this.#child) {
       const { stdout, code, stderr } = this.run('log', 'export', '--from', '1')
@@ -316,12 +318,15 @@ export const kills: number[] = []
 /** `device_id t_raw` */
 export const keyOf = (fact: { id: string; t_raw: number }): string => `${fact.id} ${fact.t_raw}`
 
-/** Every packet in the database, read page by page over HTTP. Rows that come meanwhile move the pages: a row met again is one. */
+/**
+ * Every packet in the database, read page by page over HTTP. Rows that arrive meanwhile move the pages: a row read twice
+ * counts once.
+ */
 export async function databaseFacts(webPort: number, token: string, query = ''): Promise<LoggedFact[]> {
   const facts = new Map<string, LoggedFact>()
   for (let offset = 0; ; offset += 500) {
     const url = `http://127.0.0.1:${webPort}/api/data/packets?limit=500&offset=${offset}${query}`
-    // 503: the view is starting, as it may for long where the machine is busy
+    // 503: the view is starting, which may take long on a busy machine
     const response = await until('the database answers', async () => {
       const answer = await fetch(url, { headers: { 'X-Admin-Token': token } })
       return answer.status === 503 ? null : answer

@@ -1,6 +1,6 @@
 // A disk for qemu over the network block device protocol (doc/proto.md of NetworkBlockDevice/nbd), on a UNIX socket: the handshake
-// "fixed newstyle", simple replies, and of the commands READ, WRITE with FUA, FLUSH and DISC. What a guest discards stays.
-// What fails: another client or command gets an error of the protocol; a client that breaks it loses its connection.
+// "fixed newstyle", simple replies, and of the commands READ, WRITE with FUA, FLUSH and DISC. Blocks that a guest discards stay.
+// Errors: another client or command gets an error of the protocol; a client that violates the protocol loses its connection.
 import { createServer, type Server, type Socket } from 'node:net'
 import type { VolatileDisk } from './volatile-disk'
 
@@ -16,7 +16,7 @@ const FUA = 1
 const [EIO, EINVAL] = [5, 22]
 const MOST = 32 * 2 ** 20
 
-/** The bytes of a connection, taken in pieces of a wanted length. */
+/** The bytes of a connection, read in pieces of a requested length. */
 class Incoming {
   #parts: Buffer[] = []
   #length = 0
@@ -40,7 +40,7 @@ class Incoming {
 
 type Step = { readonly needs: number; run(bytes: Buffer): Step }
 
-/** One connection: each step says how many bytes it waits for, and what comes then. */
+/** One connection: each step yields how many bytes it waits for, and gets them. */
 function talk(socket: Socket, disk: VolatileDisk): void {
   let noZeroes = false
 
@@ -120,7 +120,7 @@ function talk(socket: Socket, disk: VolatileDisk): void {
         return {
           needs: length,
           run(bytes) {
-            // the cache keeps them, and they are a part of what was received
+            // the cache keeps them, and they are a part of a received buffer
             reply(() => disk.write(at, Buffer.from(bytes), (flags & FUA) !== 0))
             return requests
           },
@@ -150,7 +150,7 @@ function talk(socket: Socket, disk: VolatileDisk): void {
 }
 
 export interface ServedDisk {
-  /** Pulls the cable: what was not answered is never done. */
+  /** Pulls the cable: unanswered commands are never done. */
   disconnect(): void
   close(): void
 }

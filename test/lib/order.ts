@@ -1,7 +1,7 @@
-// Series of readings as they lie in a log, compared with what the devices did: nothing that was not there, in no other order.
+// Series of readings in a log, compared with the actions of the devices: no other values, in no other order.
 import assert from 'node:assert/strict'
 
-/** What is left of repeated values, and of none. */
+/** Without repeated values and without missing ones. */
 export function runs(values: readonly (number | null)[]): number[] {
   const found: number[] = []
   for (const value of values)
@@ -9,7 +9,7 @@ export function runs(values: readonly (number | null)[]): number[] {
   return found
 }
 
-/** Each is more than the one before. */
+/** Each is larger than the one before. */
 export function assertRising(values: readonly number[]): void {
   values.forEach((value, k) => {
     if (k > 0) assert.ok(value > values[k - 1]!, `${value} after ${values[k - 1]}`)

@@ -1,4 +1,4 @@
-// Looking into what travels: for taps and assertions.
+// Parses packets on the wire, for taps and assertions.
 import type { Fact, FactDict, SensorFact } from '../../src/pipeline/fact'
 import { parseFrame } from '../../src/protocol/delivery/frame'
 import { crc8, crc16 } from '../../src/wire/crc'
@@ -46,7 +46,7 @@ export function dictToFact(dict: FactDict, aid: number): Fact {
   }
 }
 
-/** A frame changed on the way; mostly so that its checksums hold. */
+/** A frame changed on the wire; mostly with correct checksums. */
 export function harmed(bytes: Uint8Array, { below, chance }: ReturnType<typeof dice>): Uint8Array {
   const out = Buffer.from(bytes)
   const header = readHeader(out)

@@ -1,5 +1,5 @@
-// A peer of the protocol, written from the description of the wire alone (docs/protocol.md): it shares no line with src/, so that what
-// both agree on is the protocol and not one program's habit.
+// A peer of the protocol, written from the description of the wire alone (docs/protocol.md): it shares no line with src/, so that
+// agreement of both is the protocol and not the habit of one program.
 
 const DIGITS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
 
@@ -97,15 +97,15 @@ for (const row of TABLE.split('\n')) {
     NAMES.set(`${symbol}0${k.toString(16).toUpperCase()}`, unit)
   })
 }
-// pa and atm share a token, and peers read it back as the later of the two
+// pa and atm share a token, and peers read it as the later of the two
 NAMES.set('900', 'atm')
 
 export interface PeerSensor {
   id: string
   state: string
-  /** as it stands on the wire */
+  /** as it is on the wire */
   token: string
-  /** after the reverse table, part by part */
+  /** by the reverse table, part by part */
   unit: string
   scaled: bigint
 }
@@ -120,7 +120,7 @@ export interface PeerFact {
 const STATES: Record<string, string> = { '1': 'ONLINE', '0': 'OFFLINE', K: 'OK', Z: 'UNKNOWN', E: 'ERROR' }
 const stateOf = (token: string): string => STATES[token] ?? token.toUpperCase()
 
-/** §4: a unit text back to a name; exact parts only, for parts with coefficients never leave us. */
+/** §4: a unit text decoded to a name; exact parts only, because we never send parts with coefficients. */
 export const peerUnit = (token: string): string =>
   token
     .split('/')
@@ -185,7 +185,7 @@ export class PeerReceiver {
   }
 }
 
-/** The slots of a text, `state.unit` and value of each sensor, and what stands around them. */
+/** The slots of a text, `state.unit` and value of each sensor, and the text around them. */
 function cutSlots(text: string): { parts: string[]; slots: string[] } {
   const parts = ['']
   const slots: string[] = []
@@ -209,8 +209,8 @@ export interface SmallFact {
 }
 
 /**
- * The smallest peer: it knows FULL alone, one route, a body of 64 bytes, the first sensor, ids and units of 8 characters and
- * 32-bit values. Null for everything else.
+ * The smallest peer: it decodes only FULL, one route, a body of 64 bytes, the first sensor, ids and units of 8 characters
+ * and 32-bit values. Null for everything else.
  */
 export function smallPeer(frame: Uint8Array): SmallFact | null {
   const { cmd, body } = peerOpen(frame)

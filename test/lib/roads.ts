@@ -1,5 +1,6 @@
-// What the tests of uplinks over bad networks share: one upstream on this machine that receives over every medium, and
-// gateways on another machine, each with its own road to it. Real processes of the built file, real kernel networks.
+// Shared parts of the tests of uplinks over bad networks: one upstream on this machine that receives over every medium,
+// and gateways on another machine, each with its own path to it. Real processes of the built file, real kernel
+// networks.
 import { join } from 'node:path'
 import { realFiles } from '../../src/lib/files'
 import { exportFacts } from '../../src/log'
@@ -16,7 +17,7 @@ export const certsDir = join(DIR, 'certs')
 /** path of a file of makeCerts(certsDir) */
 export const certs = (name: string): string => join(certsDir, name)
 
-/** Media that a gateway can go upstream by, with what a receiver and an uplink need beside the medium. */
+/** Media that a gateway can go upstream by, with what a receiver and an uplink need besides the medium. */
 const ROADS = {
   UDP: { receiver: { port: 9001 }, uplink: { port: 9001 } },
   TCP: { receiver: { port: 9002 }, uplink: { port: 9002 } },
@@ -35,10 +36,12 @@ const flags = {
 }
 const WEB = 8001
 
-/** QUIC needs a newer Node than the rig's kernel stands: there a process of Node 24 that starts another one ends the kernel. */
+/**
+ * QUIC needs a newer Node than the rig's kernel supports: a process of Node 24 that starts another one crashes that kernel.
+ */
 const NODE = process.env.OS_NODE_QUIC_NODE ?? process.execPath
 
-/** One road of a gateway, as an entry of its `gateway.uplinks`. */
+/** One path of a gateway, as an entry of its `gateway.uplinks`. */
 export const uplinkOver = (
   medium: Medium,
   cable: Cable,
@@ -82,7 +85,7 @@ export class Gateway extends Machine {
   }
 }
 
-/** The upstream, with a broker beside it. */
+/** The upstream, with a broker next to it. */
 export class Upstream extends Machine {
   broker: Server | undefined
 
@@ -92,7 +95,7 @@ export class Upstream extends Machine {
     more: Record<string, unknown> = {},
   ) {
     const receivers = media.map(medium => ({ name: `from-${medium}`, medium, ...ROADS[medium].receiver, ...more }))
-    // to make a token would be one more start of the program
+    // creating a token would be another start of the program
     super(join(DIR, 'up'), 'serve', { web_user: { auth_enabled: false }, gateway: { receivers }, RESOURCES: flags })
     this.node = NODE
   }
@@ -119,8 +122,8 @@ export const logged = (machine: Machine): LoggedFact[] =>
   [...exportFacts(join(machine.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
 
 /**
- * Everything `gateway` has on disk now comes to be in the upstream's log and database, each fact once, each value right,
- * and the upstream has nothing the gateway did not log. Returns how many facts that were.
+ * Everything that `gateway` has on disk now arrives in the upstream's log and database, each fact once, each value
+ * right, and the upstream has nothing that the gateway did not log. Returns the number of those facts.
  */
 export async function assertDelivered(upstream: Upstream, gateway: Gateway): Promise<number> {
   const sent = logged(gateway)

@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The module of a source, as bytes. Throws with what the compiler says. */
+/** The module of a source, as bytes. Throws the error of the compiler. */
 export async function compile(source) {
   const { default: asc } = await import('assemblyscript/asc')
   const options = [

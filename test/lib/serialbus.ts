@@ -1,15 +1,18 @@
-// A bus of serial ports in the test: what one sends, all others read, as on two wires; with echo, noise and collisions as
-// the test wants them.
+// A bus of serial ports in the test: what one sends, all others read, as on two wires; with the echo, noise and
+// collisions that the test sets.
 import type { Plug } from './ptys'
 
 export interface BusOptions {
-  /** what was sent is heard by its sender too */
+  /** the sender receives its own bytes */
   echo?: boolean
-  /** what becomes of bytes on the wire; also bytes of nobody */
+  /** what happens to bytes on the wire; also bytes without a sender */
   noise?: (bytes: Buffer) => Buffer
 }
 
-/** Of a share of all pieces one bit is turned, one byte is lost, or bytes that look like the start of a frame come in. */
+/**
+ * In a share of all pieces one bit is flipped, one byte is lost, or bytes that look like the start of a frame are
+ * inserted.
+ */
 export function damaged(bytes: Buffer, random: () => number, share: number): Buffer {
   if (random() >= share) return bytes
   const at = Math.floor(random() * bytes.length)
@@ -23,7 +26,7 @@ export function damaged(bytes: Buffer, random: () => number, share: number): Buf
 export class SerialBus {
   readonly #plugs: Plug[] = []
   readonly options: BusOptions
-  /** sender and bytes, as they went over the wire */
+  /** sender and bytes, as they were on the wire */
   readonly log: { from: Plug; bytes: Buffer; at: number }[] = []
 
   constructor(plugs: readonly Plug[], options: BusOptions = {}) {

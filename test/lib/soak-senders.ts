@@ -1,5 +1,5 @@
 // Eight gateways as a receiver sees them, each with eight devices: the encoder and the delivery exchange of an uplink, without a
-// log. What is not acknowledged when a link is cut goes again. Packets are made at a rate, however long the links are cut.
+// log. Packets not acknowledged when a link is cut are sent again. Packets are made at a rate, however long the links are cut.
 import assert from 'node:assert/strict'
 import { createSocket, type Socket } from 'node:dgram'
 import type { Fact } from '../../src/pipeline/fact'
@@ -79,8 +79,8 @@ export class SoakSenders {
   }
 
   /**
-   * The newest times of that device in a log: each once, and of the newer half none is missing. Of the older half those may be that went
-   * again, which are in the log before the others.
+   * The newest times of that device in a log: each once, and of the newer half none is missing. Of the older half those may be missing
+   * that were sent again, which are in the log before the others.
    */
   assertNewest(id: string, times: readonly number[]): void {
     const device = Number(id.slice('soak-'.length))

@@ -11,7 +11,7 @@ import { Server, SQL_PASSWORD } from './servers'
 export const SERVER_DIALECTS = ['postgresql', 'mysql'] as const
 export type ServerDialect = (typeof SERVER_DIALECTS)[number]
 
-/** The program that the build makes beside the bundle. */
+/** The companion program that the build makes for database servers. */
 export const serverScript = join(process.env.OS_NODE_TEST_ROOT ?? process.cwd(), 'dist/os-node-sql.js')
 
 /** storage.sql */
@@ -30,12 +30,12 @@ export class SqlServer {
     this.server = server
   }
 
-  /** `tls`: the server's certificate; who does not want TLS gets in without. */
+  /** `tls`: the server's certificate; clients without TLS are accepted too. */
   static async start(dialect: ServerDialect, tls?: Pair): Promise<SqlServer> {
     const dir = tempDir()
     const [cert, key] = [join(dir, 'server.crt'), join(dir, 'server.key')]
     if (tls) {
-      // the folder becomes that of the server's user
+      // the server's user becomes the owner of the folder
       copyFileSync(tls.cert, cert)
       copyFileSync(tls.key, key)
     }
@@ -55,7 +55,7 @@ export class SqlServer {
     return { dialect: this.dialect, driver: { port, database, password: SQL_PASSWORD, ...driver } }
   }
 
-  /** Rows as arrays, over a connection of its own. */
+  /** Rows as arrays, over a separate connection. */
   async ask(text: string, database: string): Promise<unknown[][]> {
     const { port } = this.server
     const place = { host: '127.0.0.1', port, database, user: 'os_node', password: SQL_PASSWORD }

@@ -7,9 +7,9 @@ import { silentLogger } from '../../src/lib/logger'
 import { SecureSessions } from '../../src/protocol/secure/sessions'
 import { newToken, storedToken, UserStore } from '../../src/services/users'
 
-/** `change` throws where the disk refuses; `read` is what a start finds, and throws where it cannot go on. */
+/** `change` throws where the disk refuses; `read` returns what a start finds, and throws where it cannot continue. */
 export interface Subject {
-  /** changes of one life; 2 where left out, for one may be told and the next under way */
+  /** changes of one run; default 2, because one may be reported and the next in progress */
   readonly changes?: number
   open(files: Files): { change(n: number): unknown | Promise<unknown> }
   read(files: Files): unknown
@@ -46,7 +46,7 @@ export const subjects = (dir: string): Record<string, Subject> => ({
         throw error
       }
       const store = config(dir, files)
-      // the name is made by the first start
+      // the first start creates the name
       store.set('device_id', 'GW1')
       const identity = new Identity(store, silentLogger, files, fail)
       return { change: n => identity.assign(n) }

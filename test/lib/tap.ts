@@ -1,4 +1,4 @@
-// A UDP proxy on this machine that passes every datagram on, notes it, and loses those it is told to lose.
+// A UDP proxy on this machine that forwards every datagram, records it, and drops selected ones.
 import { createSocket, type Socket } from 'node:dgram'
 import { packetsIn } from './packets'
 
@@ -33,7 +33,7 @@ export class Tap {
     for (const back of this.#backs.values()) back.close()
   }
 
-  /** Forgets what was seen and loses nothing. */
+  /** Clears the record and drops nothing. */
   clear(): void {
     this.seen.length = 0
     this.lose = () => false
@@ -56,7 +56,7 @@ export class Tap {
     let back = this.#backs.get(port)
     if (back) return back
     back = createSocket('udp4')
-    back.on('error', () => undefined) // the target is away: nothing answers
+    back.on('error', () => undefined) // the target is absent: nothing answers
     back.on('message', message => {
       if (this.#passes(message, 'down')) this.#front.send(message, port, '127.0.0.1')
     })

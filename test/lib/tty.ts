@@ -1,5 +1,5 @@
-// A program on a real pseudo-terminal: keys in, a screen out, sizes, signals, a hangup, and how the line is set. A small C program
-// makes the terminal (Node has no call for it), compiled on first use.
+// A program on a real pseudo-terminal: keys in, a screen out, sizes, signals, a hangup, and the line settings. A small C program
+// creates the terminal (Node has no call for it), compiled on first use.
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
@@ -10,12 +10,12 @@ import { Vt } from './vt'
 
 export interface Ended {
   readonly code: number
-  /** 0: by itself */
+  /** 0: it exited on its own */
   readonly signal: number
 }
 
 export interface LineModes {
-  /** line by line, as a shell wants it */
+  /** line by line, as a shell requires */
   readonly lines: boolean
   readonly echo: boolean
   readonly signals: boolean
@@ -48,7 +48,7 @@ export class Tty {
       ...(cwd !== undefined && { cwd }),
     })
     this.#child.stdout.on('data', chunk => this.#events(chunk))
-    this.#child.stdin.on('error', () => undefined) // the program is gone; `ended` says how
+    this.#child.stdin.on('error', () => undefined) // the program has exited; `ended` says how
   }
 
   type(keys: string): void {
@@ -76,7 +76,7 @@ export class Tty {
     })
   }
 
-  /** Waits until a whole picture shows something; throws with the screen when it does not. */
+  /** Waits until a complete frame shows something; throws with the screen when it does not. */
   async shows(what: string | RegExp, ms = 90_000): Promise<string> {
     const there = (): boolean => {
       if (this.#problem) throw this.#problem
