@@ -1,5 +1,6 @@
-// X33, R32: a stock client of the reference sends three FULLs and then DIFFs for ever, over UDP, whatever it is told. Its receiver is
-// killed twice; afterwards each DIFF gives what it carries. Inside the delivery exchange nothing is acknowledged before a FULL.
+// X33, R32: an original client of the reference sends three FULLs and then DIFFs forever, over UDP, whatever answers it gets. Its
+// receiver is killed twice; after that each DIFF gives the values it carries. Inside the delivery exchange nothing is acknowledged
+// before a FULL.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { after, test } from 'node:test'

@@ -1,5 +1,5 @@
-// Two roads to one upstream, and a gateway that is killed with a backlog while they come and go: the cursor is on flash, both
-// sides hold the same facts in the end, and none twice.
+// Two paths to one upstream, and a gateway that is killed with a backlog while they fail and recover: the cursor is on flash,
+// both sides have the same facts in the end, and none twice.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -17,7 +17,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('killed with a backlog and two uplinks: nothing is lost, none is there twice', async () => {
+test('a kill with a backlog and two uplinks loses and duplicates nothing', async () => {
   const packets = await freeUdpPort()
   const roads = [await freeUdpPort(), await freeUdpPort()]
   for (const [k, road] of roads.entries())

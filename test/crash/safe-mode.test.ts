@@ -1,5 +1,5 @@
-// Crashes in a row of a real gateway (R25): killed again and again it starts in safe mode, with its page and commands up and
-// its links and plugins off; it is left over HTTP or by a command, and what was logged before is all there.
+// Crashes in a row of a real gateway (R25): killed repeatedly it starts in safe mode, with its page and commands up and its
+// links and plugins off; it is left over HTTP or by a command, and everything logged before is present.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -13,7 +13,7 @@ after(async () => {
   removeDir(dir)
 })
 
-test('killed five times in a row: safe mode, the reason shown, and a way out', async () => {
+test('five kills in a row lead to safe mode with the reason shown, and it can be left', async () => {
   const port = await freePort()
   const gw = new Machine(join(dir, 'gw'), 'run', {
     device_id: 'GW1',

@@ -26,10 +26,12 @@ import { mutate, Random } from './mutate'
 const root = process.env.OS_NODE_TEST_ROOT ?? process.cwd()
 const SEARCH = process.env.OS_NODE_FUZZ_SECONDS !== undefined
 const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (SEARCH ? Date.now() % 0x7fff_ffff : 1))
-/** targets of the whole group, for the share of one */
+/** targets in the group, to compute the share of one */
 const TARGETS = 28
 const SECONDS = SEARCH ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : rounds(5, 20)
-/** inputs of one target, unless it says otherwise: `npm test` takes a fifth of them, test:long five times as many */
+/**
+ * inputs of one target, unless it sets its own number: `npm test` runs a fifth of them, test:long five times as many
+ */
 const INPUTS = 20_000
 /** the largest input; a UDP datagram is smaller */
 export const MAX_INPUT = 0x10400
@@ -42,23 +44,23 @@ const gc = runInNewContext('gc') as () => void
 export interface Target {
   readonly name: string
   readonly seeds: readonly Uint8Array[]
-  /** what follows from an input in a few words, equal for inputs of the same kind; throws `allowed` errors or fails */
+  /** the outcome of an input in a few words, equal for inputs of the same kind; throws `allowed` errors or fails */
   run(input: Buffer): string
   /** codes of errors that are answers, not faults; none by default */
   readonly allowed?: readonly string[]
-  /** after the blind mutations: makes checksums right, keeps a form; called for most inputs */
+  /** after the blind mutations: corrects checksums, keeps a format; called for most inputs */
   shape?(input: Buffer, random: Random): Buffer
-  /** words and fragments to be woven in */
+  /** words and fragments to insert */
   readonly words?: readonly (string | Uint8Array)[]
-  /** sizes of what the target keeps, each with its bound */
+  /** sizes of what the target stores, each with its limit */
   kept?(): Record<string, readonly [size: number, bound: number]>
   /** instead of INPUTS, for targets that are slow */
   readonly inputs?: number
-  /** inputs of about n bytes, made to be slow */
+  /** inputs of about n bytes, designed to be slow */
   readonly growing?: Record<string, (n: number) => Uint8Array>
 }
 
-/** The inputs of the corpus file; lines that start with # say why one is there. */
+/** The inputs of the corpus file; a line that starts with # says why an input is in it. */
 export function corpus(name: string): Buffer[] {
   const path = join(root, 'test/corpus', `${name}.txt`)
   if (!existsSync(path)) return []
@@ -68,7 +70,7 @@ export function corpus(name: string): Buffer[] {
     .map(line => Buffer.from(line.trim(), 'base64'))
 }
 
-/** Every case of the vectors, as it stands in the files. */
+/** Every case of the vectors, as it is in the files. */
 export function vectors(): { op: string; in: Record<string, unknown> }[] {
   const dir = join(root, 'test/vectors')
   return readdirSync(dir).flatMap(file => JSON.parse(readFileSync(join(dir, file), 'utf8')).cases)
@@ -106,7 +108,7 @@ export function fuzz(target: Target): void {
         else pool[random.below(POOL)] = input
       }
       bounded(target)
-      // what a target does later (a file that is written in slices) is done before it counts as memory
+      // deferred work of a target (a file that is written in slices) is done before memory is measured
       await turn()
     }
     const took = (performance.now() - started) / 1000
@@ -167,7 +169,7 @@ function cost(target: Target, what: string, input: Uint8Array, times: number): n
   return (user + system) / 1000
 }
 
-/** The ratio of one run, judged by the best trial; a parser that never returns is ended by the runner. */
+/** The ratio of one run, judged by the best trial; the runner ends a parser that never returns. */
 function linear(target: Target, name: string, make: (n: number) => Uint8Array): void {
   const what = `growing ${name}`
   const told: string[] = []

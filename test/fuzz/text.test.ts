@@ -72,7 +72,7 @@ const engines = (['ucum', 'attribute'] as const).map(unitDialect => new Engine(n
 const fusions = (['ucum', 'attribute'] as const).map(
   unitDialect => new Fusion(null, { unitDialect, units, clock, localId: 42 }),
 )
-/** what it threw by name, '' when it did not */
+/** the name of what it threw, '' when it did not */
 function refused(run: () => unknown, codes: readonly string[]): string {
   try {
     run()
@@ -119,7 +119,7 @@ fuzz({
       outcome += refused(() => (fact = engine.decompress(text)), ['BAD_TEXT'])
       if (!fact) continue
       outcome += Object.keys(fact).length
-      // what a text says can be said again, but for units and values that cannot
+      // a decoded text can be encoded again, except for units and values that cannot
       outcome += refused(() => engine.compress(fact!), ['BAD_TEXT', 'E_PRECISION', 'BAD_READING'])
       if (fact.id !== undefined) factToDict(dictToFact(fact, 1))
     }

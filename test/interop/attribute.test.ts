@@ -1,5 +1,5 @@
-// Gateways with `engine_settings.unit_dialect` "attribute", as processes: what is measured is kept, sent, received and shown
-// under the reference's attribute names, with the reference's values.
+// Gateways with `engine_settings.unit_dialect` "attribute", as processes: readings are kept, sent, received and shown under
+// the reference's attribute names, with the reference's values.
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'

@@ -1,5 +1,5 @@
-// A gateway hands ids to its own nodes while its upstream is away: from a pool that the upstream gave it before, over UDP,
-// with real processes, one of them killed.
+// A gateway assigns ids to its own nodes while its upstream is away, from a pool that the upstream gave it before: over
+// UDP, with real processes, one of them killed.
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ after(async () => {
   removeDir(dir)
 })
 
-/** Asks for an id as a node does; the id, or the reason of the refusal. */
+/** Requests an id as a node does; the id, or the reason of the refusal. */
 function ask(port: number, device_id: string): Promise<number | string> {
   const socket = createSocket('udp4')
   const send = (): void => socket.send(buildIdRequest(7, { device_id }), port, '127.0.0.1')
@@ -35,7 +35,7 @@ function ask(port: number, device_id: string): Promise<number | string> {
   })
 }
 
-test('the upstream away, the gateway killed: new nodes get ids of their own, known ones keep theirs', async () => {
+test('with the upstream away and the gateway killed, new nodes get distinct ids and known ones keep theirs', async () => {
   const packets = await freeUdpPort()
   const nodes = await freeUdpPort()
   const upWeb = await freePort()

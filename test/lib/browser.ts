@@ -95,7 +95,7 @@ export class World {
     await this.packets(1)
   }
 
-  /** `early`: settles as soon as its page answers. */
+  /** `early`: resolves as soon as its page answers. */
   startGateway(early = false): Promise<void> {
     return this.gateway.start(['--port', String(this.webPort)], this.webPort, early)
   }

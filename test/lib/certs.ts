@@ -36,7 +36,7 @@ export interface Certs {
   readonly foreignKey: string
   readonly expiredCert: string
   readonly expiredKey: string
-  /** not valid for another year */
+  /** not valid until a year from now */
   readonly futureCert: string
   readonly futureKey: string
   /** signed by the right authority, for gateway.example only */

@@ -1,4 +1,4 @@
-// Chips for tests inside the rig: programs that are a device (CUSE), and the kernel's own i2c-stub.
+// Chips for tests inside the rig: programs that play a device (CUSE), and the kernel's own i2c-stub.
 // Needs: cc fuse
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -22,7 +22,7 @@ export function model(name: 'spi-registers' | 'i2c-chips' | 'serial-port'): stri
   return program
 }
 
-/** A program that is the device /dev/<name>. */
+/** A program that plays the device /dev/<name>. */
 class Device {
   readonly path: string
   readonly #fault: string

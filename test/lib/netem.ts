@@ -64,7 +64,7 @@ export class Namespace {
 export class Cable {
   /** address of this machine on the cable */
   readonly near: string
-  /** address of the other one */
+  /** address of the other machine */
   readonly far: string
   readonly #device: string
   /** true: netem drops packets; false: nftables */

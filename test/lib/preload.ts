@@ -17,7 +17,7 @@ export const isPreloaded = (source: string): boolean => process.env[INSIDE] === 
 /** A test that runs this file again with the devices: all its tests, at least `least`, must pass there. */
 export function testPreloaded(source: string, least: number): void {
   const skip = nativeOrNull() ? false : 'this machine has no C compiler'
-  test(`the tests pass with ${basename(source)}`, { skip }, t => {
+  test(`the tests pass with ${basename(source)} preloaded`, { skip }, t => {
     const dir = mkdtempSync(join(tmpdir(), 'os-node-fake-'))
     t.after(() => rmSync(dir, { recursive: true }))
     const library = join(dir, 'fake.so')

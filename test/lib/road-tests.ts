@@ -36,14 +36,14 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
   })
   const delivered = async (t: TestContext): Promise<void> => {
     for (const { medium, gateway } of gateways)
-      await t.test(`${medium} delivers all`, async () => {
+      await t.test(`${medium} delivers all readings`, async () => {
         const count = await assertDelivered(upstream, gateway)
         assert.ok(count > 20, `${count}`)
       })
   }
   const received = async (): Promise<Record<string, number>> => (await askControl(upstream.dataDir, 'status')).received
 
-  test('every process has loaded the addon, by which UDP moves many packets per system call', () => {
+  test('every process has loaded the addon, which lets UDP move many packets per system call', () => {
     for (const { pid } of [upstream, ...gateways.map(({ gateway }) => gateway)]) {
       const maps = readFileSync(`/proc/${pid}/maps`, 'utf8')
       assert.match(maps, /os_node\.node/)
@@ -58,7 +58,7 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     await delivered(t)
   })
 
-  test('30 % of what the upstream answers is lost: nothing is lost, nothing is stored twice', async t => {
+  test("30 % of the upstream's answers are lost: nothing is lost, nothing is stored twice", async t => {
     const before = await received()
     cable.weather({ loss: 30 }, 'down')
     await sleep(rounds(3000, 6000))
@@ -76,7 +76,7 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     await delivered(t)
   })
 
-  test('a silence longer than every time-out: few packets into it, and everything after it', async t => {
+  test('a silence longer than every time-out: few packets are sent into it, and all of them after it', async t => {
     const since = performance.now()
     cable.silence()
     await sleep(SILENCE_S * 1000)
@@ -90,7 +90,7 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
   })
 
   if (LONG && !QUARTER)
-    test('a line of 16 kbit/s for all of them', async t => {
+    test('all media deliver over one line of 16 kbit/s', async t => {
       cable.weather({ rate: 16_000 })
       await sleep(8000)
       cable.fair()

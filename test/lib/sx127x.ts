@@ -51,7 +51,7 @@ export class Sx127x {
   readonly #control: string
   readonly #log: string
 
-  /** `name`: 'spidev0.0'. Ready when start() has settled. */
+  /** `name`: 'spidev0.0'. Ready when start() has resolved. */
   private constructor(name: string, { lines = true, speed = 1 }: ModelOptions) {
     this.device = `/dev/${name}`
     const air = '/run/air'

@@ -1,4 +1,4 @@
-// From the log to the answer, through the real worker: what a restart, foreign texts, bounds and many pages do to it.
+// From the log to the answer, through the real worker: the effects of a restart, foreign texts, limits and many pages.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -59,7 +59,7 @@ const seconds = (fact: Fact): number => Math.floor(fact.tRaw / 1000)
 const uuidOf = (fact: Fact): string => uuidText(packetUuid(fact))
 const pick = <T>(...values: T[]): T => values[random(values.length)]!
 
-test('every page of every filter is what sorting the facts gives', async () => {
+test('every page of every filter equals sorting the facts', async () => {
   const facts = Array.from({ length: 800 }, (_, k) => factOf(k))
   // the log's order breaks ties of one second
   const newest = facts
@@ -103,7 +103,7 @@ test('every page of every filter is what sorting the facts gives', async () => {
   })
 })
 
-test('after a restart the view is the same again, with what was delivered twice still one row', async () => {
+test('after a restart the view is the same again, and a packet delivered twice is still one row', async () => {
   const dir = join(root, 'restart')
   const facts = Array.from({ length: 300 }, (_, k) => factOf(k))
   let first: unknown
@@ -120,7 +120,7 @@ test('after a restart the view is the same again, with what was delivered twice 
   )
 })
 
-test('any text in a packet comes back as it was, and no question harms the view', async () => {
+test('any text in a packet is returned unchanged, and no query damages the view', async () => {
   const texts = [
     "'; DROP TABLE os_packets; --",
     '"',
@@ -168,7 +168,7 @@ test('any text in a packet comes back as it was, and no question harms the view'
   })
 })
 
-test('the oldest packets leave a full window and are counted, also while it is fed', async () => {
+test('the oldest packets are removed from a full window and counted, also while it is fed', async () => {
   const facts = Array.from({ length: 2000 }, (_, k) => ({ ...factOf(k), tRaw: (T0 + k) * 1000 }))
   await answers(
     facts.slice(0, 1500),
@@ -193,7 +193,7 @@ test('the oldest packets leave a full window and are counted, also while it is f
   )
 })
 
-test('a sync of the clock moves what was taken before it, in the worker too', async () => {
+test('a sync of the clock corrects earlier readings, in the worker too', async () => {
   await answers([], async (db, log) => {
     const fact = { ...factOf(1), id: 'own', tRaw: T0 * 1000 + 400 }
     log.appendFact(fact, { medium: 'local' }, 'unsynced')

@@ -1,4 +1,4 @@
-// A USB stick with updates: which one is taken, and that neither names, links nor devices on it are followed.
+// A USB stick with updates: which one is used, and that no names, links or devices on it are followed.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
@@ -12,7 +12,7 @@ import { card, pack, pem, publicKey } from '../../lib/update-card'
 
 const nameOf = (board: string, version: string): string => `os-node-${board}-${version}.update`
 
-test('the newest update for this board is taken; the others are named with the reason', async () => {
+test('the newest update for this board is used; the others are listed with the reason', async () => {
   const dir = tempDir()
   const slots = card('1.0.0')
   const put = (name: string, ...args: Parameters<typeof pack>): void => renameSync(pack(...args), join(dir, name))
@@ -32,7 +32,7 @@ test('the newest update for this board is taken; the others are named with the r
   ])
 })
 
-test('links, folders, pipes and strange names are no updates', async () => {
+test('links, folders, pipes and unusual names are not updates', async () => {
   const dir = tempDir()
   const good = pack('good', '1.1.0')
   symlinkSync(good, join(dir, nameOf('bench', '1.1.0')))
@@ -53,7 +53,7 @@ test('links, folders, pipes and strange names are no updates', async () => {
   })
 })
 
-test('of a folder without end only so many names are read, and so many updates opened', () => {
+test('in an endless folder a limited number of names is read, and of updates opened', () => {
   const many = tempDir()
   for (let k = 0; k < 40; k++) writeFileSync(join(many, nameOf('bench', `1.${k}`)), '')
   assert.equal(updatesOn(many).length, 16)
@@ -62,7 +62,7 @@ test('of a folder without end only so many names are read, and so many updates o
   assert.deepEqual(updatesOn(full), [])
 })
 
-test('a stick is mounted for reading only, as one of three kinds, and never by a name that is a path', () => {
+test('a stick is mounted read-only, as one of three file systems, and never by a name that is a path', () => {
   const asked: string[][] = []
   const refuse =
     (good: string) =>
@@ -89,7 +89,7 @@ test('a stick is mounted for reading only, as one of three kinds, and never by a
     })
 })
 
-test('a file that gets shorter while it is read is cut short; one that cannot be read says so', async () => {
+test('a file that becomes shorter while it is read is truncated; an unreadable one is reported', async () => {
   const dir = tempDir()
   const name = nameOf('bench', '1.1.0')
   copyFileSync(pack('short', '1.1.0'), join(dir, name))

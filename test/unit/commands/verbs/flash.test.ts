@@ -1,4 +1,5 @@
-// flash as a command: its list, its options, and what it says without what it needs. Nothing here writes a disk.
+// flash as a command: its list of disks, its options, and its errors when something is missing. Nothing here writes a
+// disk.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, writeFileSync } from 'node:fs'
@@ -18,14 +19,14 @@ function cli(script: string, ...line: string[]): { status: number | null; answer
 }
 const program = join(root, 'dist/os-node.js')
 
-test('without a device it lists disks', () => {
+test('flash without a device lists disks', () => {
   const { status, answer } = cli(program)
   assert.equal(status, 0)
   assert.equal(answer.ok, true)
   assert.ok(Array.isArray(answer.disks))
 })
 
-test('a call that lacks something, or names what is not there, is refused with what to do', () => {
+test('missing arguments and missing files or devices are refused with what to do', () => {
   const image = join(dir, 'x.img')
   writeFileSync(image, 'no image')
   const cases: [string[], number, string, RegExp][] = [
@@ -46,7 +47,7 @@ test('a call that lacks something, or names what is not there, is refused with w
   }
 })
 
-test('the program without the file beside it says so', () => {
+test('the program reports a missing companion file', () => {
   const lone = join(dir, 'os-node.js')
   copyFileSync(program, lone)
   const { status, answer } = cli(lone)

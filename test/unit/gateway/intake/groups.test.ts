@@ -1,6 +1,6 @@
-// Sub-groups end to end (D6): a gateway with a medium of 60 bytes beside one of 1400. Every packet fits the smallest, the cut
-// stays the same whatever the values and statuses are, what cannot fit is refused with its bytes, and another list of uplinks
-// cuts anew.
+// Sub-groups end to end (D6): a gateway with a medium of 60 bytes next to one of 1400. Every packet fits the smallest, the
+// split is the same for all values and statuses, a sensor that cannot fit is refused with its bytes, and another list of
+// uplinks splits anew.
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -88,7 +88,7 @@ async function gateway(t: TestContext, uplinks: object[]) {
 }
 
 const entry = (name: string, medium: string): object => ({ name, medium, delivery: 'best_effort' })
-/** Sensor ids of the packets from that one on; those before tell the templates. */
+/** Sensor ids of the packets from that one on; earlier ones give the templates. */
 const groupsOf = (packets: Uint8Array[], from = 0): string[] => {
   const receiver = new Receiver({ units })
   const seen = packets.map(packet => {
@@ -123,7 +123,7 @@ test('each packet fits the 60 bytes, in fixed groups; a sensor that cannot fit i
   assert.ok(groupsOf(sent('tiny')).every(group => !group.includes(LONG)))
 })
 
-test('a cut stays as it is while it fits, only gets finer, and is made anew for another size', () => {
+test('a split stays while it fits, only gets finer, and is recomputed for another size', () => {
   const groups = new Groups(fact => fact.sensors.reduce((sum, { status }) => sum + status.length, 0))
   const fact = (...lengths: number[]): Fact => ({
     ...{ id: 'D', state: 'ONLINE', tRaw: 1, aid: 1 },

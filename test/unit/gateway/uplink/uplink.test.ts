@@ -32,7 +32,7 @@ const at = (k: number): Fact => ({
   sensors: [{ id: 'T1', status: 'OK', unit: 'K', value: 280 + k }],
 })
 
-/** A far end that decodes and acknowledges at once. */
+/** A far end that decodes and acknowledges immediately. */
 class FarEnd implements Medium {
   readonly name = 'up'
   readonly medium = 'UDP'
@@ -72,7 +72,7 @@ class FarEnd implements Medium {
   }
 }
 
-/** An uplink of that log over `far`, up and settled; stopped, and the log closed, with the test. */
+/** An uplink of that log over `far`, up and settled; it is stopped, and the log closed, at the end of the test. */
 async function connected(
   t: TestContext,
   {
@@ -115,7 +115,7 @@ async function connected(
   return uplink
 }
 
-test('committed records go up; while the disk refuses live data still flows; afterwards all is in order', async t => {
+test('committed records are sent upstream; while the disk refuses writes live data still flows; later all is in order', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   let full = false
   const refuse = (): void => {
@@ -157,7 +157,7 @@ test('committed records go up; while the disk refuses live data still flows; aft
   assert.equal(uplink.status().refused, 0)
 })
 
-test('a fact that can never be sent is passed and counted; those behind it go', async t => {
+test('a fact that can never be sent is skipped and counted; those after it are sent', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
   const far = new FarEnd()
@@ -175,7 +175,7 @@ test('a fact that can never be sent is passed and counted; those behind it go', 
 })
 
 for (const acknowledges of [false, true])
-  test(`with diff_base last nothing builds on what the medium refused, ${acknowledges ? 'by itself acknowledged' : 'in the exchange'}`, async t => {
+  test(`with diff_base last no packet depends on one the medium refused, ${acknowledges ? 'on a medium that acknowledges' : 'in the exchange'}`, async t => {
     for (const diffBase of acknowledges ? (['last'] as const) : (['last', 'sticky'] as const)) {
       const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
       const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
@@ -203,7 +203,7 @@ for (const acknowledges of [false, true])
     }
   })
 
-test('where no exchange repeats it, a record goes again when the upstream lacks its template', async t => {
+test('without the exchange a record is sent again when the upstream lacks its template', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 5 })
   const far = new FarEnd()
@@ -231,7 +231,7 @@ test('where no exchange repeats it, a record goes again when the upstream lacks 
   assert.equal(timeOf(frames[1]!), timeOf(frames[0]!))
 })
 
-test('a record goes out as soon as it is appended; the cursor that is kept waits for the commit', async t => {
+test('a record is sent as soon as it is appended; the stored cursor waits for the commit', async t => {
   const dir = mkdtempSync(join(tmpdir(), 'os-node-uplink-'))
   const log = await FlashLog.open({ dir, commitIntervalMs: 600_000 })
   const far = new FarEnd()
@@ -253,7 +253,7 @@ test('a record goes out as soon as it is appended; the cursor that is kept waits
   assert.ok(uplink.status().cursor >= seq)
 })
 
-test('no deadline in the past is armed twice: a resting uplink wakes every five seconds', async () => {
+test('no deadline in the past is armed twice: an idle uplink wakes every five seconds', async () => {
   const clock = new ManualClock()
   const timers = new ManualTimers(clock)
   const { log } = await openLog({ clock })
