@@ -196,7 +196,7 @@ inTheRig(
         const others = async (): Promise<[string, Link][]> =>
           Object.entries<Link>((await status(gateway)).links).filter(([name]) => !links.includes(name))
         await out()
-        const down = await until(`${what}: told`, async () => {
+        const down = await until(`${what}: reported`, async () => {
           const all = await those()
           return all.every(({ state }) => state === 'down') ? all : null
         })
@@ -204,7 +204,7 @@ inTheRig(
           assert.match(reason!, TOLD[links[k]!]!)
         })
         await sleep(SECONDS * 10)
-        await until(`${what}: all others are read on`, async () =>
+        await until(`${what}: all others are still read`, async () =>
           (await others()).every(([name, { reads }]) => reads === undefined || reads > before[name]!.reads! + 10),
         )
         await back()
@@ -308,7 +308,7 @@ inTheRig(
       const facts = logged(distant)
       const keys = new Set(facts.map(keyOf))
       const heard = (): LoggedFact[] => logged(gateway).filter(fact => keys.has(keyOf(fact)))
-      const got = await until('all came', () => (heard().length >= facts.length ? heard() : null)).catch(
+      const got = await until('everything arrived', () => (heard().length >= facts.length ? heard() : null)).catch(
         async error => {
           const there = new Set(heard().map(keyOf))
           const missing = facts.filter(fact => !there.has(keyOf(fact)))
