@@ -29,9 +29,7 @@ const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (SEARCH ? Date.now() % 0x7f
 /** targets in the group, to compute the share of one */
 const TARGETS = 28
 const SECONDS = SEARCH ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : rounds(5, 20)
-/**
- * inputs of one target, unless it sets its own number: `npm test` runs a fifth of them, test:long five times as many
- */
+/** inputs of one target, unless it sets its own number: `npm test` runs a fifth of them, test:long five times as many */
 const INPUTS = 20_000
 /** the largest input; a UDP datagram is smaller */
 export const MAX_INPUT = 0x10400

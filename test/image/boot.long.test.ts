@@ -196,9 +196,7 @@ test('after a power cut and damage to the data partition the next boot has the s
   }
 })
 
-/**
- * The actions of a board with a second radio: it joins the Wi-Fi, requests an address and then the page. Run without the cable.
- */
+/** The actions of a board with a second radio: it joins the Wi-Fi, requests an address and then the page. Run without the cable. */
 const JOIN = `
 wire=$(ls /sys/class/net | grep '^e')
 printf '[Match]\\nName=wlan1\\n\\n[Link]\\nUnmanaged=yes\\n' >/run/systemd/network/10-client.network

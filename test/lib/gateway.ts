@@ -29,9 +29,7 @@ export function removeDir(dir: string): void {
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms))
 
 const { fetch: keeping } = globalThis
-/**
- * Keeps no connection: a kept one that the server closed is not noticed while a command is awaited, and the next request fails.
- */
+/** Keeps no connection: a kept one that the server closed is not noticed while a command is awaited, and the next request fails. */
 globalThis.fetch = (where, init) => {
   const headers = new Headers(init?.headers)
   headers.set('Connection', 'close')

@@ -54,9 +54,7 @@ export class NotedDisk {
     tool('mount', device, mount)
   }
 
-  /**
-   * Records, immediately, that everything up to here was reported to others; returns the number of the mark: 0, 1, 2 …
-   */
+  /** Records, immediately, that everything up to here was reported to others; returns the number of the mark: 0, 1, 2 … */
   mark(): number {
     tool('dmsetup', 'message', this.#name, '0', 'mark', String(this.#marks))
     return this.#marks++

@@ -37,9 +37,7 @@ function netemWords({ loss, duplicate, reorder, delayMs, jitterMs }: Weather): s
   return words
 }
 
-/**
- * Another machine with its own addresses, ports and routes. Files, UNIX sockets and processes are shared with the rig.
- */
+/** Another machine with its own addresses, ports and routes. Files, UNIX sockets and processes are shared with the rig. */
 export class Namespace {
   /** put before a command that is to run there */
   readonly prefix: readonly [string, ...string[]]

@@ -36,9 +36,7 @@ const flags = {
 }
 const WEB = 8001
 
-/**
- * QUIC needs a newer Node than the rig's kernel supports: a process of Node 24 that starts another one crashes that kernel.
- */
+/** QUIC needs a newer Node than the rig's kernel supports: a process of Node 24 that starts another one crashes that kernel. */
 const NODE = process.env.OS_NODE_QUIC_NODE ?? process.execPath
 
 /** One path of a gateway, as an entry of its `gateway.uplinks`. */

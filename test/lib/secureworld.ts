@@ -180,9 +180,7 @@ export class World {
     await serve((packet, origin) => this.receive.packet(packet, origin))
   }
 
-  /**
-   * `kill`: without a message and without keeping what is not on disk yet. `forget`: its session file is deleted too.
-   */
+  /** `kill`: without a message and without keeping what is not on disk yet. `forget`: its session file is deleted too. */
   async restartClient({ kill = false, forget = false } = {}): Promise<void> {
     if (kill) this.uplink.link({ state: 'disabled' })
     else this.uplink.stop()
@@ -227,9 +225,7 @@ export class World {
     }
   }
 
-  /**
-   * The command bytes on the line: `a:3F` for data of the sender, `b:0D` for answers; without probes and delivery answers.
-   */
+  /** The command bytes on the line: `a:3F` for data of the sender, `b:0D` for answers; without probes and delivery answers. */
   get commands(): string[] {
     return this.carried.flatMap(({ from, bytes }) =>
       packetsIn(bytes)

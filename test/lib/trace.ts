@@ -22,9 +22,7 @@ export class Trace {
     this.lines.push(line.replaceAll(/ \(line \d+ column \d+\)/g, ''))
   }
 
-  /**
-   * `count` calls: a line for `every` of them, with a digest of all results and errors so far and the state after them.
-   */
+  /** `count` calls: a line for `every` of them, with a digest of all results and errors so far and the state after them. */
   course(name: string, count: number, every: number, run: (k: number) => unknown, state?: () => unknown): void {
     let seen = 0
     for (let k = 0; k < count; k++) {

@@ -278,7 +278,10 @@ describe('paths over a broker', { concurrency: 3 }, () => {
       const before = new Set((await gw.facts()).map(keyOf))
       await readings(gw, true)
       const { facts } = (await askControl(up.dataDir, 'status')).received
-      await until('live facts arrive', async () => (await askControl(up.dataDir, 'status')).received.facts >= facts + 10)
+      await until(
+        'live facts arrive',
+        async () => (await askControl(up.dataDir, 'status')).received.facts >= facts + 10,
+      )
       await readings(gw, false)
       await until('the broker accepted the remaining packets', async () => (await uplink()).backlog === 0)
       await gw.stop('SIGTERM')

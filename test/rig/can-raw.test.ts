@@ -262,9 +262,7 @@ inTheRig(() => {
   })
 })
 
-/**
- * Sends numbered frames at an even rate, never a second ahead: a separate program, so that the receiver has its own process.
- */
+/** Sends numbered frames at an even rate, never a second ahead: a separate program, so that the receiver has its own process. */
 const SENDER = `
 const [root, name, rate, seconds] = process.argv.slice(1)
 const module_ = { exports: {} }

@@ -30,9 +30,7 @@ const log = { commit_interval_ms: 200 }
 const air = { region: 'none', frequency_hz: 869_525_000, bandwidth_khz: 125, spreading_factor: 7 }
 const physical_status = { lora: true, uart: true, can: true }
 
-/**
- * growth of the resident memory that is no leak: an open window of the SQL view (6 MB), machine code, garbage not collected yet
- */
+/** growth of the resident memory that is no leak: an open window of the SQL view (6 MB), machine code, garbage not collected yet */
 const MORE_MB = 24
 
 /** The state of a link whose plug was pulled, and of one that is up before its devices send again. */

@@ -77,7 +77,7 @@ test('comments, texts and names use the words of the field', () => {
     }
   assert.ok(lines > 9000, `${lines}`)
   assert.deepEqual(wrong, [])
-  assert.equal(comments('  const told = 1 // told once'), 'reported once')
+  assert.equal(comments('  const told = 1 // told once'), 'told once')
   assert.deepEqual(
     misnamed("const restMs = core.rest + 'given' // aside").map(([name]) => name),
     ['restMs'],

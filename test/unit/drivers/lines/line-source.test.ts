@@ -199,7 +199,7 @@ test('transducers are reported in the requested unit, or not at all', async () =
   const rows = await at.source.read()
   assert.deepEqual(rows.map(row => row[0]), ['s_AIR', 'air', 's_PITCH']) // biome-ignore format: short
   assert.ok(Math.abs(rows[0]![2]! - 292.65) < 1e-9 && Math.abs(rows[1]![2]! - 1024.81) < 1e-9)
-  assert.equal((await at.source.readRaw!())![2]!.error, 'is in deg, not in V')
+  assert.equal((await at.source.readRaw!())![2]!.error, 'comes in deg, not in V')
 })
 
 test('nonsensical options are refused', () => {

@@ -22,9 +22,7 @@ import { until } from '../../../lib/gateway'
 const units = { ...wireUnits(), resolve }
 const counters = () => ({ rx: 0, tx: 0, errors: 0 })
 
-/**
- * A gateway whose sources and receivers are plain objects; `opened` counts openings by name. One named `slow` never opens.
- */
+/** A gateway whose sources and receivers are plain objects; `opened` counts openings by name. One named `slow` never opens. */
 async function gateway(
   t: TestContext,
   config: object,
