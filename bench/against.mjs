@@ -4,8 +4,8 @@
 /** what is counted, and the difference that counts as equal: a share, and a tolerance for a single figure */
 const COUNTED = [
   { keys: /^heap_bytes_per_packet\/|^udp\/.*\/heap_bytes_per_packet$/, share: 0.05, most: 8 },
-  // includes the other work of a complete gateway
-  { keys: /^gateway\/heap_bytes_per_packet\//, share: 0.2, most: 500 },
+  // what a whole gateway does besides is in it
+  { keys: /^(gateway|medium)\/heap_bytes_per_packet\//, share: 0.2, most: 500 },
   { keys: /^(bytes_per_packet|bytes_per_reading)\//, share: 0.005, most: 0.01 },
   { keys: /^growth\/readings\/\d+\/bytes$/, share: 0.005, most: 1 },
   { keys: /^flash_bytes_per_reading\//, share: 0.1, most: 4 },

@@ -15,6 +15,7 @@ import { benchFlash } from './flash.mjs'
 import { benchGrowth } from './growth.mjs'
 import { benchHeap } from './heap.mjs'
 import { benchLatency } from './latency.mjs'
+import { benchMedia } from './media.mjs'
 import { benchMqtt } from './mqtt.mjs'
 import { benchNodeRed } from './node-red.mjs'
 import { benchNodes } from './nodes.mjs'
@@ -152,6 +153,8 @@ if (parts.some(starts)) {
 if (starts('peer/node-red/')) await benchNodeRed({ put, problems })
 
 if (starts('gateway/heap_bytes_per_packet/')) await benchHeap({ FlashLog, mediaTable }, { gate, problems, starts })
+
+if (starts('medium/')) benchMedia({ gate, problems, wanted })
 
 if (starts('small_board/')) await benchSmallBoard({ put, mark, problems })
 

@@ -9,7 +9,10 @@ const PARTS = [
     'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
     /^(probe|encode|encode_into|encode_batch256|decode|uplink|peer(?!\/node-red))\//,
   ],
-  ['Bytes, heap and instructions of a packet', /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes|instructions_per)/],
+  [
+    'Bytes, heap and instructions of a packet',
+    /^(bytes_per_(?!reading\/mqtt)|peer_bytes|heap_bytes|instructions_per|medium)/,
+  ],
   ['Cost as load grows: readings in a packet, devices that report in turn', /^growth\//],
   ['ID allocator, 100 000 ids in use', /^allocator\//],
   ['UDP out, packets of 40 bytes on the loopback', /^udp\/out\//],

@@ -103,7 +103,7 @@ test('a packet in hex shows fields immediately, and values after the gateway dec
   await page.getByText('1130 hPa').first().waitFor()
   await shoot(page, 'decode-used-desktop-light')
   await hex.fill(FULL.replace('3f01', '3f01').replace('0034', '0035'))
-  await page.getByText('The packet is damaged: CRC-16 does not fit.').waitFor()
+  await page.getByText('The packet is damaged: CRC-16 does not match.').waitFor()
   tab.clean()
 })
 

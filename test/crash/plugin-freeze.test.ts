@@ -67,7 +67,7 @@ test('a plugin that ends the process is disabled by the next start', async t => 
   await until('it has ended', () => gw.ended)
   await start()
   const { running, error } = await spins(gw)
-  assert.deepEqual([running, error], [false, 'spins is left off: it ended the process'])
+  assert.deepEqual([running, error], [false, 'spins is not started: it ended the process'])
   assert.equal((await askControl(gw.dataDir, 'safe-mode')).crashes, 1)
   // it can be started by hand, and a clean stop is not attributed to it
   assert.equal((await askControl(gw.dataDir, 'plugin-load', { name: 'good' })).running, true)
@@ -88,7 +88,7 @@ describe('a plugin whose call never returns', { concurrency: 2 }, () => {
       await start()
       const { running, error } = await spins(gw)
       assert.equal(running, false)
-      assert.match(error!, /^spins is left off: it froze the gateway in .*spins\.mjs:\d+\)?$/)
+      assert.match(error!, /^spins is not started: it froze the gateway in .*spins\.mjs:\d+\)?$/)
       const facts = async (): Promise<number> =>
         ((await askControl(gw.dataDir, 'status')) as { intake: { facts: number } }).intake.facts
       await until('readings arrive', async () => (await facts()) > 10)

@@ -160,10 +160,10 @@ test('after a power cut and damage to the data partition the next boot has the s
     return bytes
   }
   const refused: [string, RegExp][] = [
-    [changed('1.3.0', flipped), /signature of the update is not by a key of this image/],
+    [changed('1.3.0', flipped), /update was not signed with a key of this image/],
     [board.update('1.3.1', ['', ''], 'rpi-4'), /the update is for rpi-4, this board is qemu-virt/],
     [board.update('1.2.2'), /the update has version 1\.2\.2, this board runs 1\.2\.4/],
-    [changed('1.3.2', bytes => bytes.subarray(0, 2000)), /is cut short/],
+    [changed('1.3.2', bytes => bytes.subarray(0, 2000)), /is truncated/],
     [changed('1.3.3', bytes => bytes.subarray(0, bytes.length / 2)), /./],
   ]
   for (const [path, reason] of refused) {

@@ -72,7 +72,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   }
   const look = async (): Promise<string> => {
     const { text } = await board.shell('systemctl start os-node-fetch; os-node slots')
-    return /^last look: .*/m.exec(text)?.[0] ?? text
+    return /^last check: .*/m.exec(text)?.[0] ?? text
   }
 
   await started(1)
@@ -80,7 +80,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
   assert.match(timers.text, /os-node-fetch\.service/)
   assert.match(
     timers.text,
-    /^looks for updates: every day \d\d:00-\d\d:00 UTC, http:\/\/10\.0\.2\.2:\d+\/next\.update$/m,
+    /^checks for updates: every day \d\d:00-\d\d:00 UTC, http:\/\/10\.0\.2\.2:\d+\/next\.update$/m,
   )
   assert.match(await look(), /next\.update: up to date$/)
 
@@ -111,7 +111,7 @@ test('a stick with an older update changes nothing, one with a newer is installe
     back.filter(({ running }) => running),
     [{ slot: 'B', version: '1.2.4', running: true, state: 'active' }],
   )
-  assert.match(await look(), /next\.update: refused, 1\.2\.5 was tried on this board and went back; /)
+  assert.match(await look(), /next\.update: refused, 1\.2\.5 was tried on this board and rolled back; /)
 
   // an uplink of os-node.conf, as a first start applies it
   const command = 'printf udp://192.0.2.10:8080 >/run/os-node-uplink; systemctl restart os-node-uplink'

@@ -268,7 +268,7 @@ test('flash lists the removable disks and writes only a named one', () => {
   assert.deepEqual([ok, Array.isArray(disks)], [true, true])
   const { code, stderr } = alone.run('flash', '/dev/null', '--image', join(root, 'package.json'), '--yes')
   assert.equal(code, 1)
-  assert.match(stderr, /^os-node: \/dev\/null is no disk$/m)
+  assert.match(stderr, /^os-node: \/dev\/null is not a disk$/m)
 })
 
 test('pipeline-info and doctor: a running gateway reports its counters and links', async () => {

@@ -1,5 +1,5 @@
-// Accessibility and layout faults of the page, for users of a keyboard, a screen reader or a small screen. The text runs in
-// the browser; it returns one line per fault.
+// Accessibility checks of the page: problems for users of a keyboard, a screen reader or a small screen. The text runs in the
+// browser; it returns one line per problem.
 
 export const AUDIT = String.raw`(() => {
   const faults = []
@@ -17,7 +17,7 @@ export const AUDIT = String.raw`(() => {
   }
   for (const node of all('a[href], button, input, select, textarea, summary'))
     if (visible(node) && label(node) === '') faults.push('no name: ' + name(node))
-  // speech input uses the visible text
+  // voice control users say the visible text, so the label must contain it
   for (const node of all('a[aria-label], button[aria-label]').filter(visible)) {
     const read = node.innerText.trim().toLowerCase()
     if (/^[a-z]/.test(read) && !node.getAttribute('aria-label').toLowerCase().includes(read)) faults.push('not called what it says: ' + name(node))

@@ -1,5 +1,5 @@
-// Bluetooth on a virtual radio, for tests inside the rig: btvirt's adapters, a device that advertises the bytes of a test,
-// and one with a Nordic UART service, which is a Line here.
+// Bluetooth on a virtual radio, for tests inside the rig: btvirt's adapters, a device that advertises given bytes, and one
+// with a Nordic UART service, which is a Line here.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -12,7 +12,7 @@ import { root, until } from './gateway'
 const execute = promisify(execFile)
 let radio: ChildProcess | undefined
 
-/** As the build does it: the library uses the driver that is passed in, not the name of one of its own. */
+/** As in the build: the library uses the driver passed to it, instead of its own. */
 function takeOurSocket(): void {
   const library = createRequire(join(root, 'package.json'))('@stoprocent/bluetooth-hci-socket') as {
     loadDriver(driver: unknown): unknown
@@ -23,10 +23,10 @@ function takeOurSocket(): void {
 
 const exists = (n: number): boolean => existsSync(`/sys/class/bluetooth/hci${n}`)
 
-/** Creates adapters hci0 … on one air. Their addresses are bleAddressOf(n). */
+/** Creates adapters hci0 … on one radio channel. Their addresses are bleAddressOf(n). */
 export async function plugInAdapters(count: number): Promise<void> {
   takeOurSocket()
-  // the kernel reuses the name hci0 once the last socket of the old one is closed, which may be a moment after its removal
+  // the kernel reuses the name hci0 after the last socket of the old adapter is closed, which may be after its removal
   for (let tries = 0; tries < 10 && !exists(0); tries++) {
     radio?.kill('SIGKILL')
     radio = spawn('btvirt', [`-l${count}`], { stdio: 'ignore' })
@@ -38,7 +38,7 @@ export async function plugInAdapters(count: number): Promise<void> {
   }
 }
 
-/** Removes them all, like unplugging a USB adapter. */
+/** Removes all adapters, like unplugging a USB adapter. */
 export async function unplugAdapters(): Promise<void> {
   radio?.kill('SIGKILL')
   radio = undefined
@@ -50,10 +50,10 @@ export const adapterAddress = (n: number): string => `00:aa:01:0${n}:00:0${n}`
 const LE = 0x08
 const ADVERTISE = 0x0a
 
-/** A socket of commands to adapter `n`. */
+/** A command socket of adapter `n`. */
 function commandSocket(n: number): HciSocket {
   const socket = new HciSocket()
-  socket.on('error', () => undefined) // the adapter is unplugged in the middle of a test
+  socket.on('error', () => undefined) // the adapter is removed during a test
   socket.bindRaw(n)
   socket.start()
   return socket
@@ -65,14 +65,14 @@ function command(socket: HciSocket, code: number, parameters: number[]): void {
   socket.write(bytes)
 }
 
-/** The virtual radio reports a device once, when it starts: so it restarts repeatedly. */
+/** The virtual radio reports a device only once, when advertising starts: so restart it repeatedly. */
 const againAndAgain = (socket: HciSocket): NodeJS.Timeout =>
   setInterval(() => {
     command(socket, ADVERTISE, [0])
     command(socket, ADVERTISE, [1])
   }, 200)
 
-/** A device on adapter `n` that sends its bytes ten times a second. */
+/** A device on adapter `n` that sends the given bytes ten times a second. */
 export class Advertiser {
   readonly #socket: HciSocket
   #again: NodeJS.Timeout | undefined
@@ -133,9 +133,9 @@ interface Bleno {
 export class UartDevice implements Line {
   readonly name: string
   readonly counters = { rx: 0, tx: 0, errors: 0 }
-  /** bytes of each write received */
+  /** sizes of the received writes */
   readonly pieces: number[] = []
-  /** number of connections so far */
+  /** number of connections */
   connections = 0
   #handler: (chunk: Uint8Array) => void = () => undefined
   #update: ((data: Buffer) => void) | undefined
@@ -210,7 +210,7 @@ export class UartDevice implements Line {
     this.#again = againAndAgain(this.#commands)
   }
 
-  /** Cuts the connection; it continues to advertise. */
+  /** Closes the connection; continues advertising. */
   disconnect(): void {
     this.#bleno?.disconnect()
   }

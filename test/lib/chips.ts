@@ -7,8 +7,8 @@ import { root, until } from './gateway'
 import { tool } from './rig'
 
 /**
- * Compiles test/rig/models/<name>.c if it changed; returns the program's path. Call it on this machine too, before the rig is
- * entered: files written inside are lost.
+ * Compiles test/rig/models/<name>.c if it has changed; returns the program's path. Call it on this machine too, before
+ * entering the rig: files written inside are lost.
  */
 export function model(name: 'spi-registers' | 'i2c-chips' | 'serial-port'): string {
   const source = join(root, 'test/rig/models', `${name}.c`)
@@ -50,13 +50,13 @@ class Device {
     writeFileSync(this.#fault, '')
   }
 
-  /** Every call fails with this error immediately. */
+  /** Every call fails immediately with this error. */
   fail(errno: number): void {
     writeFileSync(`${this.#fault}.new`, String(errno))
     renameSync(`${this.#fault}.new`, this.#fault)
   }
 
-  /** It answers again, also calls that have waited. */
+  /** It answers again, including pending calls. */
   recover(): void {
     rmSync(this.#fault, { force: true })
   }
@@ -68,14 +68,14 @@ class Device {
   }
 }
 
-/** A chip of 128 registers at /dev/<name>; see test/rig/models/spi-registers.c. It cannot fail, only hang. */
+/** A chip of 128 registers at /dev/<name>; see test/rig/models/spi-registers.c. It can only hang, not fail. */
 export class SpiChip extends Device {
   constructor(name: string) {
     super(name, model('spi-registers'))
   }
 }
 
-/** A serial port /dev/<name> of a driver that can hang; see test/rig/models/serial-port.c. It receives nothing. */
+/** A serial port /dev/<name> whose driver can hang; see test/rig/models/serial-port.c. It receives nothing. */
 export class SerialDevice extends Device {
   constructor(name: string) {
     super(name, model('serial-port'))

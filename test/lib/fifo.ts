@@ -1,10 +1,10 @@
-// A FIFO without a writer. A process that opens it without O_NONBLOCK waits, and a synchronous open blocks the complete
-// process; after a while a writer opens it, so that the test fails and does not hang.
+// A FIFO without a writer. Opening it without O_NONBLOCK blocks, and a synchronous call blocks the whole process; after a
+// while a writer opens it, so that the test fails instead of hanging.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
 export interface Fifo {
-  /** whether a reader waited so long that the writer opened it */
+  /** true if a reader waited so long that the writer opened it */
   waitedFor(): boolean
   end(): void
 }

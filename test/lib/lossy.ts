@@ -1,5 +1,5 @@
-// A UDP proxy that treats datagrams as bad networks do, in both directions: drops, duplicates, delays (so that later
-// ones overtake) and sometimes blocks everything. Seeded, so that a failure can be reproduced.
+// A UDP proxy that acts like a bad network, in both directions: drops, duplicates, delays (so that later datagrams overtake)
+// and sometimes blocks everything. Seeded, so that a failure can be reproduced.
 import { createSocket, type Socket } from 'node:dgram'
 
 /** first byte of an acknowledgement of the delivery exchange */
@@ -9,7 +9,7 @@ export interface LossyOptions {
   seed?: number
   /** shares of all datagrams, 0 to 1 */
   drop?: number
-  /** share of the acknowledgements that is dropped, if it differs */
+  /** share of dropped acknowledgements, if different */
   dropAcks?: number
   double?: number
   late?: number
@@ -72,7 +72,7 @@ export class LossyProxy {
     let back = this.#backs.get(port)
     if (!back) {
       back = createSocket('udp4')
-      back.on('error', () => undefined) // the target is absent, which is a loss like any other
+      back.on('error', () => undefined) // the target does not exist, which counts as loss
       back.on('message', message => this.#treat(message, () => this.#front.send(message, port, '127.0.0.1')))
       this.#backs.set(port, back)
     }

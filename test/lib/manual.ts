@@ -1,4 +1,5 @@
-// Substitutes for the outside world: a clock and timers that move only when the test says so, and a store of ids without a file.
+// Test doubles for the outside world: a clock and timers that advance only when the test says so, and an id store without a
+// file.
 import type { Clock } from '../../src/lib/clock'
 import type { Timers } from '../../src/lib/timers'
 import type { IdStore } from '../../src/protocol/ids/id-store'
@@ -45,7 +46,7 @@ export class ManualTimers implements Timers {
     return this.#due.length
   }
 
-  /** Moves the clock by `ms`, running due timers in order, and lets promises settle in between. */
+  /** Advances the clock by `ms`, runs due timers in order, and lets promises settle in between. */
   async advance(ms: number): Promise<void> {
     const end = this.clock.mono() + ms
     await settle()
@@ -62,10 +63,10 @@ export class ManualTimers implements Timers {
   }
 }
 
-/** Long enough for chains of settled promises to complete. */
+/** Long enough for chains of settled promises. */
 const settle = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
-/** Keeps nothing. */
+/** Stores nothing. */
 export const memoryIdStore = (): IdStore => ({
   load: () => [].values(),
   append: () => undefined,

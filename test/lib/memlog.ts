@@ -1,4 +1,4 @@
-// The log interface of uplinks and receivers, in memory: everything is committed immediately.
+// The log interface for uplinks and receivers, in memory: everything is committed immediately.
 import type { FlashLog } from '../../src/log'
 import type { Fact, LinkMetadata } from '../../src/pipeline/fact'
 
@@ -67,7 +67,7 @@ export class MemLog {
     }
   }
 
-  /** required by the type */
+  /** with the type of the real log */
   get asLog(): FlashLog {
     return this as unknown as FlashLog
   }

@@ -1,4 +1,4 @@
-// A broker that behaves as a test says: it reads complete MQTT packets of a client and sends the answers of the test.
+// A scripted broker: it parses MQTT packets of a client and answers as the test defines.
 import type { EventEmitter } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import { generate, type Packet, parser } from 'mqtt-packet'
@@ -13,7 +13,7 @@ export type Answers = (packet: Packet, client: Client) => void
 
 export class FakeBroker {
   port = 0
-  /** received packets, over all connections */
+  /** received packets of all connections */
   readonly got: Packet[] = []
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
@@ -22,7 +22,7 @@ export class FakeBroker {
     this.#server = createServer(socket => {
       this.#sockets.add(socket)
       socket.on('close', () => this.#sockets.delete(socket))
-      socket.on('error', () => undefined) // the client disconnected: the test notices that elsewhere
+      socket.on('error', () => undefined) // the client disconnected: the test sees that elsewhere
       const read = parser() as EventEmitter & { parse(bytes: Buffer): number }
       let version: 4 | 5 = 4
       const client: Client = {
@@ -58,7 +58,7 @@ export class FakeBroker {
   }
 }
 
-/** Accepts a connection and a subscription; everything else is up to the test. */
+/** Accepts connections and subscriptions; the test handles everything else. */
 export function welcome(packet: Packet, client: Client): boolean {
   if (packet.cmd === 'connect')
     client.send({

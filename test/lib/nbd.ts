@@ -1,6 +1,7 @@
 // A disk for qemu over the network block device protocol (doc/proto.md of NetworkBlockDevice/nbd), on a UNIX socket: the handshake
-// "fixed newstyle", simple replies, and of the commands READ, WRITE with FUA, FLUSH and DISC. Blocks that a guest discards stay.
-// Errors: another client or command gets an error of the protocol; a client that violates the protocol loses its connection.
+// "fixed newstyle", simple replies, and the commands READ, WRITE with FUA, FLUSH and DISC. Discarded blocks of a guest keep
+// their content.
+// Errors: another client or command gets an error of the protocol; a client that violates it loses its connection.
 import { createServer, type Server, type Socket } from 'node:net'
 import type { VolatileDisk } from './volatile-disk'
 
@@ -40,7 +41,7 @@ class Incoming {
 
 type Step = { readonly needs: number; run(bytes: Buffer): Step }
 
-/** One connection: each step yields how many bytes it waits for, and gets them. */
+/** One connection: each step defines how many bytes it needs, and handles them. */
 function talk(socket: Socket, disk: VolatileDisk): void {
   let noZeroes = false
 
@@ -120,7 +121,7 @@ function talk(socket: Socket, disk: VolatileDisk): void {
         return {
           needs: length,
           run(bytes) {
-            // the cache keeps them, and they are a part of a received buffer
+            // copied, since they are part of the received buffer and the cache keeps them
             reply(() => disk.write(at, Buffer.from(bytes), (flags & FUA) !== 0))
             return requests
           },
@@ -150,7 +151,7 @@ function talk(socket: Socket, disk: VolatileDisk): void {
 }
 
 export interface ServedDisk {
-  /** Pulls the cable: unanswered commands are never done. */
+  /** Cuts the connection: unanswered commands are never executed. */
   disconnect(): void
   close(): void
 }

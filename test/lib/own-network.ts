@@ -1,10 +1,10 @@
 // Tests in separate network namespaces on this machine: a file passes its tests to `inItsOwnNetwork`, which runs the same
-// file again as root of an empty network and of an empty /run. Its ports, addresses and namespaces are private, and all of
-// them end with the process.
+// file again as root of an empty network and an empty /run. Its ports, addresses and namespaces are private, and all of them
+// end with the process.
 // Needs: network
 import { spawnSync } from 'node:child_process'
 
-/** The start of a command in an empty network. */
+/** Prefix of a command that runs in an empty network. */
 export const EMPTY_NETWORK = ['unshare', ...(process.getuid?.() === 0 ? [] : ['-r']), '--net']
 
 const INSIDE = 'OS_NODE_OWN_NETWORK'

@@ -1,4 +1,4 @@
-// Shared parts of property tests: random numbers, and the number of rounds.
+// Shared by property tests: a random number generator, and the number of rounds.
 
 /** Whether `npm run test:long` runs this file (it has a line `// Long: REASON`). */
 export const LONG = Boolean(process.env.OS_NODE_LONG)
@@ -13,7 +13,7 @@ export function rounds(usual: number, long: number): number {
   return long > usual ? Math.max(usual, long / 4) : Math.min(usual, long * 4)
 }
 
-/** Numbers from 0 to below 1 that depend only on a seed, so that a failing property test can be reproduced. */
+/** Numbers from 0 to below 1, determined by a seed, so that a failing property test can be repeated. */
 export function prng(seed: number): () => number {
   let a = seed >>> 0
   return () => {

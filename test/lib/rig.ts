@@ -1,19 +1,19 @@
-// Tests inside the kernel rig. A file of the group `rig` passes its tests to `inTheRig`: on this machine that boots the
-// rig's kernel and runs the same file there, once for all its tests; their results are reported as if they had run here.
-// Inside, the test is root on a separate machine: it may create networks and buses, load modules and set the clock. A boot
-// takes about a second; a hung kernel is killed and the file fails.
+// Tests inside the kernel rig. A file of the group `rig` passes its tests to `inTheRig`: on this machine that boots the rig's
+// kernel and runs the same file there, once for all its tests; their results are reported as if they had run here. Inside,
+// the test is root on a separate machine: it may create networks and buses, load modules and set the clock. A boot takes
+// about a second; a hanging kernel is killed and the file fails.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { root } from './gateway'
 
 export interface RigOptions {
-  /** memory of the kernel, in MiB; it includes the machine's overwritten files */
+  /** memory of the kernel in MiB, including the files that the machine writes */
   memory?: number
-  /** time until the kernel is killed */
+  /** time limit after which the kernel is killed */
   seconds?: number
-  /** under qemu and in Debian's own kernel, with CAN controllers (test/rig/stock): slow */
+  /** with qemu and Debian's own kernel, with CAN controllers (test/rig/stock): slow */
   stock?: boolean
-  /** a library of the test leaves something open: the process exits with its last test */
+  /** a library of the test keeps handles open: exit after the last test */
   forceExit?: boolean
 }
 
@@ -54,14 +54,14 @@ export function inTheRig(
   if (signal) console.error(`rig: ${signal}`)
 }
 
-/** A tool of the system, inside the rig; throws its error output when it fails. */
+/** Runs a system tool inside the rig; throws its output if it fails. */
 export function tool(...command: [string, ...string[]]): string {
   const ran = spawnSync(command[0], command.slice(1), { encoding: 'utf8' })
   if (ran.status !== 0) throw new Error(`${command.join(' ')}: ${ran.error?.message ?? ran.stderr.trim()}`)
   return ran.stdout
 }
 
-/** Sets the rig's clock (milliseconds since 1970); the kernel accepts nothing before its own uptime. */
+/** Sets the rig's clock (milliseconds since 1970); the kernel accepts no time before its own uptime. */
 export function setClock(at: number): void {
   tool('date', '-s', `@${(at / 1000).toFixed(3)}`)
 }

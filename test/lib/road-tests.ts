@@ -1,7 +1,7 @@
-// Gateways upstream by several media at the same time, over one bad cable: loss, delay and reordering, lost answers, a long
-// silence, a slow line. After each the upstream has every reading once, with its value (R8 to R11); each medium is checked
+// Gateways that use several media simultaneously over one bad cable: loss, delay and reordering, lost answers, a long
+// silence, a slow line. After each, the upstream has every reading once, with its value (R8 to R11); each medium is checked
 // separately.
-// Long: longer weather, a slow line
+// Long: longer bad conditions, a slow line
 // Needs: quic quicnode
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -12,10 +12,10 @@ import { Namespace, type Weather } from './netem'
 import { LONG, QUARTER, rounds } from './random'
 import { assertDelivered, Gateway, type Medium, Upstream, uplinkOver } from './roads'
 
-/** longer than any time-out of a path: a peer is lost after 10 s, a connection times out after 10 s */
+/** longer than any timeout of a medium: a peer is lost after 10 s, a connection attempt times out after 10 s */
 const SILENCE_S = rounds(12, 25)
 
-/** The tests of these media; `delay`: what the kernel adds to the loss. */
+/** The tests of these media; `delay`: the kernel's delay in addition to the loss. */
 export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
   const cable = new Namespace('field').cable()
   const upstream = new Upstream(media)
@@ -63,10 +63,10 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     cable.weather({ loss: 30 }, 'down')
     await sleep(rounds(3000, 6000))
     await until('answers were lost', () => cable.carried('down').dropped > 7 * media.length)
-    // one answer covers all before it, so that a few lost ones make no difference; these do
+    // one answer confirms all packets before it, so single lost answers have little effect: lose all of them
     cable.silence('down')
     await sleep(3000)
-    // on a slow kernel a sender waits longer than that, drops its connection, and needs the line to return
+    // with a slow kernel a sender waits longer, closes its connection, and needs the line to reconnect
     cable.fair()
     const { repeated, duplicates } = await until('unanswered packets were resent', async () => {
       const now = await received()
@@ -84,8 +84,7 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     const seconds = (performance.now() - since) / 1000
     cable.fair()
     t.diagnostic(`${packets} packets into ${seconds.toFixed(1)} s of silence`)
-    // connections tried every five seconds, retransmissions of the kernel's TCP and of QUIC, probes: a storm would be
-    // thousands
+    // connection attempts every five seconds, retransmits of TCP and QUIC, probes: a storm would be thousands
     assert.ok(packets < 150 * media.length, `${packets} packets into the silence`)
     await delivered(t)
   })

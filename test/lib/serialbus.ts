@@ -1,18 +1,15 @@
-// A bus of serial ports in the test: what one sends, all others read, as on two wires; with the echo, noise and
-// collisions that the test sets.
+// A bus of serial ports in the test: all others read what one sends, as on two wires; with optional echo, noise and
+// collisions.
 import type { Plug } from './ptys'
 
 export interface BusOptions {
-  /** the sender receives its own bytes */
+  /** the sender receives its own bytes too */
   echo?: boolean
-  /** what happens to bytes on the wire; also bytes without a sender */
+  /** changes bytes on the wire, and may add some */
   noise?: (bytes: Buffer) => Buffer
 }
 
-/**
- * In a share of all pieces one bit is flipped, one byte is lost, or bytes that look like the start of a frame are
- * inserted.
- */
+/** Damages a share of all pieces: flips a bit, drops a byte, or inserts bytes that look like the start of a frame. */
 export function damaged(bytes: Buffer, random: () => number, share: number): Buffer {
   if (random() >= share) return bytes
   const at = Math.floor(random() * bytes.length)
@@ -26,7 +23,7 @@ export function damaged(bytes: Buffer, random: () => number, share: number): Buf
 export class SerialBus {
   readonly #plugs: Plug[] = []
   readonly options: BusOptions
-  /** sender and bytes, as they were on the wire */
+  /** sender and bytes, as sent over the wire */
   readonly log: { from: Plug; bytes: Buffer; at: number }[] = []
 
   constructor(plugs: readonly Plug[], options: BusOptions = {}) {

@@ -1,5 +1,4 @@
-// Real gateways whose serial ports are in the test: everything they send each other over UART or RS485 must be in both
-// logs.
+// Real gateways whose serial ports are in the test: what they send each other over UART or RS485 must be in both logs.
 import { join } from 'node:path'
 import { realFiles } from '../../src/lib/files'
 import { exportFacts } from '../../src/log'
@@ -45,7 +44,7 @@ export class SerialGateways {
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the status holds
 export const status = (of: Machine): Promise<any> => askControl(of.dataDir, 'status')
 
-/** Waits until the upstream of `from` acknowledged more than `count` packets; fails with the reports of both ends. */
+/** Waits until the upstream has acknowledged more than `count` packets of `from`; fails with the status of both ends. */
 export async function acknowledged(from: Machine, count: number, to: Machine, ms = 180_000): Promise<void> {
   await until('acknowledged', async () => (await status(from)).uplinks.up.acked > count, ms).catch(async error => {
     const links = JSON.stringify([(await status(from)).links, (await status(to)).links])
@@ -54,8 +53,8 @@ export async function acknowledged(from: Machine, count: number, to: Machine, ms
 }
 
 /**
- * Stops `from` as a service manager does, and checks that every fact of its log is in the log of `to`, once, with the same
- * values. What the stop could not send in time is sent by the next start (X29). Returns the number of facts.
+ * Stops `from` like a service manager, and checks that every fact of its log is in the log of `to`, once, with the same
+ * values. The next start sends what the stop could not send in time (X29). Returns the number of facts.
  */
 export async function delivered(from: Machine, to: Machine): Promise<number> {
   await until('some are committed', async () => (await status(from)).log.committed_seq > 5)

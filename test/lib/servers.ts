@@ -1,5 +1,5 @@
-// Real servers from Debian's packages for tests: each in its own folder under the system's temporary folder, on a free
-// port. A server is killed with the test process, however that ends (parent-death signal of the kernel).
+// Real servers from Debian packages for tests: each in its own temporary folder, on a free port. A server dies with the test
+// process, in whatever way that ends (parent-death signal of the kernel).
 // Needs: mosquitto
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -8,17 +8,17 @@ import { join } from 'node:path'
 import { freePort, removeDir, tempDir } from './gateway'
 
 export interface ServerOptions {
-  /** 0 or none: a free one */
+  /** 0 or absent: a free one */
   port?: number
   /** the listening address; default 127.0.0.1 */
   host?: string
-  /** more lines of its configuration file */
+  /** additional lines of its configuration file */
   lines?: readonly string[]
-  /** keeps its data in `dir` over restarts, kill -9 included */
+  /** keeps its data in `dir` over restarts, including kill -9 */
   persistence?: boolean
-  /** an existing folder, which stop() then does not remove */
+  /** an existing folder, which stop() does not remove */
   dir?: string
-  /** put before the command, as `['ip', 'netns', 'exec', 'far']` */
+  /** prefix of the command, for example `['ip', 'netns', 'exec', 'far']` */
   prefix?: readonly string[]
 }
 
@@ -26,7 +26,7 @@ type Place = Required<Omit<ServerOptions, 'prefix'>>
 
 interface ServerKind {
   readonly command: string
-  /** text in its log when it is ready */
+  /** appears in its log when it is ready */
   readonly ready: RegExp
   /** for servers that refuse to run as root */
   readonly user?: string
@@ -34,7 +34,7 @@ interface ServerKind {
   arguments(place: Place): string[]
 }
 
-/** in the folder of an sshd: the key it accepts */
+/** in the folder of an sshd: the accepted key */
 const SSH_KEY = 'user_key'
 
 const KINDS = {
@@ -66,7 +66,7 @@ const KINDS = {
       for (const key of ['host_key', SSH_KEY])
         if (!existsSync(join(dir, key)))
           spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(dir, key)], { stdio: 'inherit' })
-      // where the package's own service would create it
+      // the package's own service would create it
       if (process.getuid?.() === 0) mkdirSync('/run/sshd', { recursive: true, mode: 0o755 })
       const file = join(dir, 'sshd_config')
       const text = [
@@ -111,7 +111,7 @@ const KINDS = {
           join(dir, 'users.sql'),
           `DELETE FROM mysql.global_priv WHERE User = '';\nFLUSH PRIVILEGES;\nCREATE DATABASE IF NOT EXISTS os_node;\nCREATE USER IF NOT EXISTS os_node@'%' IDENTIFIED BY '${SQL_PASSWORD}';\nGRANT ALL ON \`os%\`.* TO os_node@'%';\n`,
         )
-        // what mariadb-install-db does, without the tables of help texts
+        // like mariadb-install-db, without the tables of help texts
         mkdirSync(data)
         const files = ['mysql_system_tables.sql', 'mysql_system_tables_data.sql'].map(
           name => `/usr/share/mysql/${name}`,
@@ -150,7 +150,7 @@ const KINDS = {
   haproxy: {
     command: '/usr/sbin/haproxy',
     ready: /Loading success|New worker/,
-    // its one line is the path of its configuration
+    // its only argument is the path of its configuration
     arguments({ lines }) {
       return ['-W', '-db', '-f', lines[0]!]
     },
@@ -160,7 +160,7 @@ const KINDS = {
 /** of the user os_node at the database servers */
 export const SQL_PASSWORD = 'only-for-tests'
 
-/** Runs a program that creates a server's data folder, as the user the server runs as; that user becomes the owner. */
+/** Runs a program that creates a server's data folder, as the user of the server; that user then owns the folder. */
 function asNobody(dir: string, command: string, args: readonly string[], input = ''): void {
   const root = process.getuid?.() === 0
   if (root) spawnSync('chown', ['-R', 'nobody', dir])
@@ -187,7 +187,7 @@ export class Server {
     this.dir = place.dir
   }
 
-  /** Starts one and waits until it is ready; throws with its log when it does not start. */
+  /** Starts a server and waits until it is ready; throws its log if it does not start. */
   static async start(name: ServerName, options: ServerOptions = {}): Promise<Server> {
     const { host = '127.0.0.1', lines = [], persistence = false, prefix = [] } = options
     const dir = options.dir ?? tempDir()
@@ -207,12 +207,12 @@ export class Server {
     return this.#child?.pid
   }
 
-  /** All its output, over every restart. */
+  /** Its complete output, over every restart. */
   log(): string {
     return this.#log
   }
 
-  /** The same port, folder and configuration again; a running one is stopped first. */
+  /** Restarts with the same port, folder and configuration; a running server is stopped first. */
   async restart(): Promise<void> {
     await this.#end('SIGTERM')
     const kind: ServerKind = KINDS[this.name]
@@ -240,7 +240,7 @@ export class Server {
     })
   }
 
-  /** Kills it, as a power cut does; restart() starts it again. */
+  /** Kills it, like a power cut; restart() starts it again. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL')
   }
@@ -263,7 +263,7 @@ export class Server {
   }
 }
 
-/** A broker without access control, unless `lines` set one; `lines` follow its one listener. */
+/** A broker that accepts every client, unless `lines` say otherwise; `lines` follow its only listener. */
 export const startMosquitto = (options: ServerOptions = {}): Promise<Server> => Server.start('mosquitto', options)
 
 /** An ssh server that accepts this user; and the command that runs a line there on a terminal. */

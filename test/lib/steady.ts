@@ -1,6 +1,6 @@
-// Whether a process keeps its size: memory and descriptors, sampled from outside; a few lines loaded into the process
-// report its heap after a full collection. Machine code does not count: the compiler makes some of it for minutes, and
-// discards it again at any time.
+// Whether the size of a process is stable: memory and file descriptors, sampled from outside; the heap after a full
+// collection is reported by a few lines loaded into the process. Machine code is excluded: the compiler creates and drops it
+// over minutes.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -87,7 +87,7 @@ export class Steady {
   }
 }
 
-/** The growth over the time of the samples, by the best-fitting line. */
+/** The growth over the time of the samples, from a linear fit. */
 export function growth(samples: readonly Sample[], of: (sample: Sample) => number): number {
   const mean = (values: number[]): number => values.reduce((a, b) => a + b, 0) / values.length
   const at = mean(samples.map(s => s.at))

@@ -1,5 +1,5 @@
-// The register-level SX127x of test/rig/sx127x: compiled on this machine (once for each state of its source), run inside the
-// rig as a device /dev/spidevX.Y. Models on the same air receive each other.
+// The register-level SX127x of test/rig/sx127x: compiled on this machine (once per version of its source), run inside the rig
+// as a device /dev/spidevX.Y. Models on the same channel receive each other.
 // Needs: cc fuse
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -11,7 +11,7 @@ import { GpioSim } from './gpiosim'
 
 const SOURCES = join(root, 'test/rig/sx127x')
 
-/** The compiled model. Call it on this machine too, before the rig is entered: files written inside are lost. */
+/** The compiled model. Call it on this machine too, before entering the rig: files written inside are lost. */
 export function buildModel(): string {
   const files = readdirSync(SOURCES).sort()
   const hash = createHash('sha256')
@@ -28,7 +28,7 @@ export function buildModel(): string {
   return program
 }
 
-/** One transmission as in the model's log; times are the model's ms. */
+/** One transmission in the model's log; times are the model's ms. */
 export interface Sent {
   at_ms: number
   airtime_ms: number
@@ -40,7 +40,7 @@ export interface Sent {
 export interface ModelOptions {
   /** DIO0, DIO1 and RESET on lines of a separate gpio-sim chip; default true */
   lines?: boolean
-  /** how much faster than real time it runs */
+  /** speed of its time relative to the real one */
   speed?: number
 }
 
@@ -73,13 +73,13 @@ export class Sx127x {
     return model
   }
 
-  /** The wiring options for a driver. */
+  /** The wiring options of a driver. */
   get wiring(): Record<string, unknown> {
     const pin = (line: number): object => ({ chip: this.gpio!.path, line })
     return { spi: this.device, ...(this.gpio && { dio0_pin: pin(0), reset_pin: pin(2) }) }
   }
 
-  /** One command (see control.c); resolves with its answer, throws its error. */
+  /** One command (see control.c); resolves its answer, throws its error. */
   command(text: string): Promise<string> {
     return new Promise((resolve, reject) => {
       let answer = ''
@@ -96,7 +96,7 @@ export class Sx127x {
     return JSON.parse(await this.command('counts')) as Record<string, number>
   }
 
-  /** Everything it sent. */
+  /** All transmissions. */
   sent(): Sent[] {
     if (!existsSync(this.#log)) return []
     const lines = readFileSync(this.#log, 'utf8').split('\n').filter(Boolean)

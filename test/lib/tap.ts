@@ -1,4 +1,4 @@
-// A UDP proxy on this machine that forwards every datagram, records it, and drops selected ones.
+// A UDP proxy on this machine that forwards and records every datagram, and drops those the test selects.
 import { createSocket, type Socket } from 'node:dgram'
 import { packetsIn } from './packets'
 
@@ -39,7 +39,7 @@ export class Tap {
     this.lose = () => false
   }
 
-  /** Every packet, those inside delivery frames one by one. */
+  /** Every packet; delivery frames are split into their packets. */
   packets(way?: Tapped['way']): { way: Tapped['way']; packet: Uint8Array; lost: boolean }[] {
     return this.seen
       .filter(one => way === undefined || one.way === way)
@@ -56,7 +56,7 @@ export class Tap {
     let back = this.#backs.get(port)
     if (back) return back
     back = createSocket('udp4')
-    back.on('error', () => undefined) // the target is absent: nothing answers
+    back.on('error', () => undefined) // the target does not exist: no answer
     back.on('message', message => {
       if (this.#passes(message, 'down')) this.#front.send(message, port, '127.0.0.1')
     })

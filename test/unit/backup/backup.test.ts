@@ -88,7 +88,7 @@ test('a backup without secrets holds the state and no secret; the old state stay
   )
   for (const text of ['hush', 'token-hash', 'session-key', 'private'])
     assert.ok(!readFileSync(file).includes(text), text)
-  await assert.rejects(write(), { code: 'USAGE', message: /is there already/ })
+  await assert.rejects(write(), { code: 'USAGE', message: /already exists/ })
   await write(undefined, true)
 
   const { old_state, secrets_restored, device_id, assigned_id } = restore()

@@ -97,8 +97,8 @@ test('with media and sources that never open, send, read or close, the stop ends
   do {
     const { took, facts, kept, lines } = await stopped(t, gateway)
     assert.ok(kept >= facts, `${kept} of ${facts}`)
-    assert.match(lines, /stopping: sources took longer than \d+ ms and is left behind/)
-    assert.match(lines, /stopping: links took longer than \d+ ms and is left behind/)
+    assert.match(lines, /stopping: sources took longer than \d+ ms and was abandoned/)
+    assert.match(lines, /stopping: links took longer than \d+ ms and was abandoned/)
     times.push(took)
   } while (times.at(-1)! >= BOUND_MS && times.length < 4)
   t.diagnostic(`stopped in ${times.map(Math.round).join(', ')} ms`)

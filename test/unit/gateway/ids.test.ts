@@ -214,7 +214,7 @@ test('an unreadable allocator file is a state, logged once, and no packet is aff
   await started
   ids.heard(4, '10.0.0.1:5')
   ids.heard(4, '10.0.0.1:5')
-  assert.match(ids.status().problem ?? '', /id_allocation\.json cannot be read: no ids are handed out/)
+  assert.match(ids.status().problem ?? '', /id_allocation\.json cannot be read: no ids are assigned/)
   assert.equal(lines.length, 1)
   ids.stop()
 })

@@ -122,14 +122,15 @@ test('a start stores bytecode next to the bundle; the next one runs it, only whe
   version()
   spawnSync(process.execPath, ['-e', gateway], { cwd: dir, encoding: 'utf8' })
   assert.equal(statSync(cache).mtimeMs, 1000, 'it stays')
-  // however many objects are alive, a gateway's new ones get no more memory
+  // however many objects live, a gateway's new ones get no more memory, also once it has had a worker
   const newSpaceMb = (verb: string): number => {
     const code = `
       const kept = []
       while (kept.length < 2_000_000) kept.push({})
       const space = require('node:v8').getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')
       console.log('\\n' + space.space_size / 1048576)`
-    const { stdout } = spawnSync(process.execPath, ['-e', main(verb, code)], { cwd: dir, encoding: 'utf8' })
+    const worker = "; new (require('node:worker_threads').Worker)('', { eval: true })"
+    const { stdout } = spawnSync(process.execPath, ['-e', main(verb, code) + worker], { cwd: dir, encoding: 'utf8' })
     return Number(stdout.trim().split('\n').at(-1))
   }
   assert.ok(newSpaceMb('serve') <= 4 && newSpaceMb('version') >= 8)

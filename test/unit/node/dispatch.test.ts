@@ -207,7 +207,7 @@ test('a node names exactly what is missing when there is no driver, and why a se
   assert.deepEqual(world.tried, ['größe', 'hi'])
   world.onSend = async () => false
   assert.equal(await node.dispatch('x'), false)
-  assert.equal(node.lastError?.message, 'UDP did not take the packet')
+  assert.equal(node.lastError?.message, 'UDP did not accept the packet')
   await node.close()
 })
 

@@ -54,7 +54,7 @@ test('counts and texts of any size are restored; truncated bytes throw', () => {
   assert.ok(from.atEnd)
   assert.throws(() => from.count(), RangeError)
   assert.throws(() => from.float(), RangeError)
-  assert.throws(() => new Unpacker(Buffer.of(3, 0x61, 0x62)).text(), { message: 'a text goes on behind its end' })
+  assert.throws(() => new Unpacker(Buffer.of(3, 0x61, 0x62)).text(), { message: 'a text is longer than the data' })
   assert.equal(new Unpacker(Buffer.of(2, 0x61, 0x62)).text(), 'ab')
 })
 
@@ -117,7 +117,7 @@ test('inconsistent packed templates throw, wherever they end', () => {
   const unpack = (bytes: Buffer) => () => unpackSource(bytes, metaOf)
   for (let end = 0; end < packed.length; end++)
     assert.throws(unpack(packed.subarray(0, end)), /RangeError|BAD_TEXT|does not fit/)
-  assert.throws(unpack(Buffer.concat([packed, Buffer.of(0)])), { message: /go on behind their end/ })
+  assert.throws(unpack(Buffer.concat([packed, Buffer.of(0)])), { message: /have extra bytes at the end/ })
   assert.throws(unpack(Buffer.concat([Buffer.of(1), packed.subarray(1)])), { message: /of another version/ })
 
   const packer = new Packer()

@@ -205,7 +205,7 @@ test('the table of remedies may be changed in a file; a damaged file is ignored'
   const { service, run } = make(dir, { '/dev/ttyUSB3': { state: 'missing' } })
   const file = join(dir, 'data/env_guard/resources.json')
   assert.deepEqual(await run('resource-init'), { ok: true, file })
-  await assert.rejects(async () => run('resource-init'), /is there/)
+  await assert.rejects(async () => run('resource-init'), /already exists/)
   const given = JSON.parse(readFileSync(file, 'utf8'))
   given.remedies.unshift({ kind: 'device', resource: '/ttyUSB\\d/', remedy: 'call Ann about {resource}' })
   writeFileSync(file, JSON.stringify(given))

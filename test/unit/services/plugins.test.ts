@@ -162,7 +162,7 @@ test('plugins of the folder run; each that fails is shown with its reason, and t
   assert.match(String(state.thrower), /thrower: create failed: no way/)
   assert.match(String(state.hangs), /start did not end within 1 s/)
   assert.match(String(state.hollow), /exports no plugin/)
-  assert.match(String(state.misnamed), /holds the plugin "other"/)
+  assert.match(String(state.misnamed), /contains the plugin "other"/)
   assert.equal(state['notes.txt'], undefined)
   assert.deepEqual((await plugins.command('good', ['status'], io)).value, { colour: 'red' })
   assert.equal(plugins.list().filter(({ failures }) => failures > 0).length, 5)
@@ -183,7 +183,7 @@ test('a world-writable file is not loaded; allow names those that are loaded', a
   chmodSync(join(dir, 'data/plugins/open.js'), 0o666)
   const { plugins } = make(t, { dir, config: { plugins: { enabled: true } } })
   await plugins.startConfigured()
-  assert.match(row(plugins, 'open').error ?? '', /may be written by everybody/)
+  assert.match(row(plugins, 'open').error ?? '', /is writable by everyone/)
   assert.equal(row(plugins, 'open').running, false)
   assert.equal(row(plugins, 'good').running, true)
 })
@@ -199,15 +199,15 @@ test('a plugin is loaded only where only its owner can write, imported files, fo
   }
   const own = process.geteuid?.() ?? 0
   assert.equal(distrust(write('plain.js', "require('node:fs')")), undefined)
-  assert.match(distrust(write('group.js', '', 0o664)) ?? '', /group\.js may be written by its group: chmod g-w/)
-  assert.match(distrust(write('all.js', '', 0o646)) ?? '', /all\.js may be written by everybody/)
+  assert.match(distrust(write('group.js', '', 0o664)) ?? '', /group\.js is writable by its group: chmod g-w/)
+  assert.match(distrust(write('all.js', '', 0o646)) ?? '', /all\.js is writable by everyone/)
   write('lib/helper.js', 'module.exports = 1', 0o664)
   for (const line of ["require('./lib/helper')", "import x from './lib/helper.js'", "await import('./lib/helper.js')"])
-    assert.match(distrust(write('importer.js', line)) ?? '', /helper\.js may be written by its group/, line)
+    assert.match(distrust(write('importer.js', line)) ?? '', /helper\.js is writable by its group/, line)
   const entry = write('folder/index.js')
   write('folder/data/rules.json', '{}', 0o666)
   assert.equal(distrust(entry), undefined)
-  assert.match(distrust(entry, join(dir, 'folder')) ?? '', /rules\.json may be written by everybody/)
+  assert.match(distrust(entry, join(dir, 'folder')) ?? '', /rules\.json is writable by everyone/)
   // a link into a folder that others may write, and one through it
   write('shared/code.js')
   chmodSync(join(dir, 'shared'), 0o775)
@@ -215,7 +215,7 @@ test('a plugin is loaded only where only its owner can write, imported files, fo
   symlinkSync(join(dir, 'plain.js'), join(dir, 'shared/hop.js'))
   symlinkSync(join(dir, 'shared/hop.js'), join(dir, 'through.js'))
   for (const name of ['link.js', 'through.js'])
-    assert.match(distrust(join(dir, name)) ?? '', /shared may be written by its group/, name)
+    assert.match(distrust(join(dir, name)) ?? '', /shared is writable by its group/, name)
   assert.match(
     distrust(join(dir, 'plain.js'), undefined, own + 1) ?? (own === 0 ? 'root' : ''),
     own === 0 ? /root/ : /belongs to another/,
@@ -251,11 +251,8 @@ test('a file reached by a computed require() is checked by the same rule when it
   })
   await plugins.startConfigured()
   assert.deepEqual(await plugins.manager.status('good'), { value: 7 })
-  await assert.rejects(() => plugins.manager.status('bad'), /open\.js may be written by everybody/)
-  assert.match(
-    row(plugins, 'early').error ?? '',
-    /early\.js requires .*open\.js may be written by everybody: chmod o-w/,
-  )
+  await assert.rejects(() => plugins.manager.status('bad'), /open\.js is writable by everyone/)
+  assert.match(row(plugins, 'early').error ?? '', /early\.js requires .*open\.js is writable by everyone: chmod o-w/)
   assert.deepEqual([row(plugins, 'early').failures, row(plugins, 'pipe').error], [1, 'is no regular file'])
 })
 
@@ -315,7 +312,7 @@ test('a plugin that froze the event loop is disabled immediately, until it is st
   const frame = `tick (file://${join(dir, 'data/plugins/good.js')}:7)`
   const { plugins } = make(t, { ...options, frozen: ['os (/usr/lib/os-node.js:1)', frame] })
   await plugins.startConfigured()
-  assert.equal(row(plugins, 'good').error, `good is left off: it froze the gateway in ${frame}`)
+  assert.equal(row(plugins, 'good').error, `good is not started: it froze the gateway in ${frame}`)
   assert.deepEqual([row(plugins, 'good').running, row(plugins, 'other').running], [false, true])
   const next = make(t, options).plugins
   await next.startConfigured()
@@ -334,7 +331,7 @@ test('a plugin whose start ended the process twice stays off until it is loaded 
   writeFileSync(join(dataDir, 'plugin-starts.json'), JSON.stringify({ starting: 'good', ends: { good: 1 } }))
   const { plugins } = make(t, options)
   await plugins.startConfigured()
-  assert.match(row(plugins, 'good').error ?? '', /left off: the process ended 2 times/)
+  assert.match(row(plugins, 'good').error ?? '', /not started: the process ended 2 times/)
   assert.equal((await plugins.start('good')).running, true)
   const again = make(t, options).plugins
   await again.startConfigured()
@@ -399,7 +396,7 @@ test('an unreadable folder of plugins counts as empty, and is reported', async t
   const { plugins } = make(t, { dir, config: { plugins: { enabled: true, dir: join(dir, 'no folder') } } })
   await plugins.startConfigured()
   assert.deepEqual(plugins.list(), [])
-  assert.match(lines.join('\n'), /the folder of plugins .*no folder cannot be read: ENOTDIR/)
+  assert.match(lines.join('\n'), /the plugin folder .*no folder cannot be read: ENOTDIR/)
 })
 
 test('marks of plugins survive damage and a read-only disk', t => {

@@ -36,7 +36,7 @@ test('users survive a restart, each password as its own scrypt hash', async t =>
 test('an unreadable users file lets no user in and is not overwritten', async t => {
   const dataDir = dir(t)
   const broken = { '{"users": [': /JSON/, '{"users": [{"role": "admin"}]}': /a user without a name/ }
-  const others = ['{}', 'null', '7', '{"users": 5}'].map(text => [text, /: it holds no users$/] as const)
+  const others = ['{}', 'null', '7', '{"users": 5}'].map(text => [text, /: it contains no users$/] as const)
   for (const [text, message] of [...Object.entries(broken), ...others]) {
     writeFileSync(join(dataDir, 'web_users.json'), text)
     const store = new UserStore({ dataDir })

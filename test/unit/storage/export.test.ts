@@ -260,14 +260,14 @@ test('an existing file stays unless --force is given; a folder, a wrong path and
   await add(0, 50)
   await stop()
   writeFileSync(out, 'mine')
-  await assert.rejects(exportDatabase(options(dir, out)), { code: 'USAGE', message: `${out} is there already` })
+  await assert.rejects(exportDatabase(options(dir, out)), { code: 'USAGE', message: `${out} already exists` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
   // before anything is written: not even the temporary file could be created
   const long = join(dir, 'x'.repeat(250))
   writeFileSync(long, '')
-  await assert.rejects(exportDatabase(options(dir, long)), { code: 'USAGE', message: `${long} is there already` })
+  await assert.rejects(exportDatabase(options(dir, long)), { code: 'USAGE', message: `${long} already exists` })
   rmSync(long)
-  await assert.rejects(exportDatabase({ ...options(dir, join(dir, 'log')), force: true }), /is there and is no file/)
+  await assert.rejects(exportDatabase({ ...options(dir, join(dir, 'log')), force: true }), /is not a file/)
   const nowhere = exportDatabase(options(dir, join(dir, 'no/such/folder.sqlite')))
   await assert.rejects(nowhere, { code: 'STORAGE', message: /\/no\/such\/folder.sqlite cannot be written: ENOENT/ })
   // the disk becomes full during the write
@@ -333,7 +333,7 @@ test('a file created by others during the export stays', async () => {
   await add(0, 2100)
   await stop()
   const tell = (): void => writeFileSync(out, 'mine')
-  await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} is there already` })
+  await assert.rejects(exportDatabase({ ...options(dir, out), tell }), { message: `${out} already exists` })
   assert.equal(readFileSync(out, 'utf8'), 'mine')
   assert.deepEqual(readdirSync(dir).sort(), ['log', 'out.sqlite'])
 })
@@ -343,7 +343,7 @@ test('a worker that fails or ends too early is reported, and nothing is left', a
   await stop()
   const on = Worker.prototype.on
   for (const [event, value, message] of [
-    ['error', new Error('out of memory'), 'the export broke off: out of memory'],
+    ['error', new Error('out of memory'), 'the export failed: out of memory'],
     ['exit', 3, 'the export ended with code 3'],
   ] as const) {
     const heard = t.mock.method(

@@ -52,7 +52,7 @@ test('a server with newer records than the log belongs to another state of the l
     await until('it began', () => told.length + dead.length > 0)
     assert.deepEqual(
       [foreigns, dead.map(({ message }) => message)],
-      [foreign, foreign ? ['the server has newer records of this log: it was put back to an older state'] : []],
+      [foreign, foreign ? ['the server has newer records of this log: this log was restored to an older state'] : []],
     )
     assert.deepEqual([thread.appliedSeq, told[0]], [applied, foreign ? undefined : [applied, false]], `${seq}`)
     assert.equal(thread.busy, seq === last - 2, 'is fed what the server lacks, and nothing where it only reads')

@@ -14,11 +14,11 @@ test('each file and each problem is logged once, and what earlier workers could 
   })
   const steps: [SealedCounts, string[]][] = [
     [counts([]), []],
-    [counts(['a']), ['the SQL view cannot use a; what the log still has of it is taken from there']],
+    [counts(['a']), ['the SQL view cannot use a; their records are read from the log if it has them']],
     [counts(['a']), []],
     [
       counts(['a', 'b'], 'full'),
-      ['the SQL view cannot use a, b; what the log still has of it is taken from there', 'the SQL view: full'],
+      ['the SQL view cannot use a, b; their records are read from the log if it has them', 'the SQL view: full'],
     ],
     [counts(['a', 'b'], 'full'), []],
     [counts(['a', 'b']), []],
@@ -36,7 +36,7 @@ test('each file and each problem is logged once, and what earlier workers could 
   assert.deepEqual(damage.of(last), { files: 2, bytes: 30, damaged: 3, damaged_files: ['a', 'b', 'c'] })
   // the next worker starts its count at 0
   damage.look(counts(['d']))
-  assert.deepEqual(said.splice(0), ['the SQL view cannot use d; what the log still has of it is taken from there'])
+  assert.deepEqual(said.splice(0), ['the SQL view cannot use d; their records are read from the log if it has them'])
   assert.deepEqual(damage.of(counts(['d'])).damaged_files, ['a', 'b', 'c', 'd'])
   damage.keep(counts(['d', 'e', 'f', 'g']))
   const { damaged, damaged_files, problem } = damage.of(counts(['h', 'i'], 'full'))

@@ -98,8 +98,8 @@ test('a disk that must not be written is refused with what to do, and nothing is
   }
   const part = { sdb: { part: 'sdb1' } }
   await refused('sdb', { sdb: { files: { removable: '0\n' } } }, {}, /sdb is not removable/, /lists cards/)
-  await refused('sdb1', part, {}, /sdb1 is a partition/, /whole disk/)
-  await refused('sdz', part, {}, /sdz is no disk/, /lists them/)
+  await refused('sdb1', part, {}, /sdb1 is a partition/, /complete disk/)
+  await refused('sdz', part, {}, /sdz is not a disk/, /lists them/)
   await refused('sdb', { sdb: { files: { size: '0\n' } } }, {}, /has no card/, /put a card in/)
   await refused('sdb', { sdb: { files: { ro: '1\n' } } }, {}, /write-protected/, /lock/)
   await refused('sdb', { sdb: { part: 'sdb1', holder: true } }, {}, /in use/, /swapoff/)
@@ -177,22 +177,22 @@ test('a file that is no image of os-node, is truncated, or is missing is refused
   const dir = tempDir()
   const other = join(dir, 'other.img')
   writeFileSync(other, Buffer.alloc(8 * MIB))
-  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /no image of os-node/ })
+  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /not an os-node image/ })
   writeFileSync(other, readFileSync(image).subarray(0, 3 * MIB))
-  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /no image of os-node/ })
+  await assert.rejects(run({ image: other }), { code: 'E_FLASH', message: /not an os-node image/ })
   await assert.rejects(run({ image: join(dir, 'x.img') }), { code: 'E_FLASH', message: /there is no file/ })
   execFileSync('xz', ['-f', '-k', '-0', image])
   const cut = join(dir, 'cut.img.xz')
   const bytes = readFileSync(`${image}.xz`)
   writeFileSync(cut, bytes.subarray(0, bytes.length - 40))
-  await assert.rejects(run({ image: cut }), { code: 'E_FLASH', message: /damaged or cut short/, hint: /again/ })
-  // a complete list, and contents that are incomplete
+  await assert.rejects(run({ image: cut }), { code: 'E_FLASH', message: /damaged or truncated/, hint: /again/ })
+  // a list that is whole, and contents that are not
   const broken = Buffer.from(bytes)
   broken.fill(0, Math.floor(bytes.length / 2), Math.floor(bytes.length / 2) + 64)
   writeFileSync(cut, broken)
   const machine = card()
   writeFileSync(join(machine.dev, 'sdb'), Buffer.alloc(FILE, 0x55))
-  await assert.rejects(run({ image: cut, machine }), { code: 'E_FLASH', message: /damaged or cut short/ })
+  await assert.rejects(run({ image: cut, machine }), { code: 'E_FLASH', message: /damaged or truncated/ })
   assert.notEqual(readFileSync(join(machine.dev, 'sdb')).readUInt16LE(510), 0xaa55)
 })
 
@@ -207,7 +207,7 @@ test('a card that reads back other bytes is reported', async () => {
   }
   await assert.rejects(run({ machine, print: spoil }), {
     code: 'E_FLASH',
-    message: /does not give back/,
+    message: /returns other data/,
     hint: /another card/,
   })
 })
@@ -225,7 +225,7 @@ test('flash asks for the name of the disk, and any other answer writes nothing',
       message: /nothing was written/,
     })
   assertUnwritten(machine, 'sdb')
-  assert.match(asked[0]!, /Everything on .*sdb \(-, 0\.1 GB\) is lost; .*\nType sdb to go on: /)
+  assert.match(asked[0]!, /Everything on .*sdb \(-, 0\.1 GB\) will be erased, .*\nType sdb to continue: /)
   await run({ machine, yes: false, ask: ask('sdb\n') })
   assert.equal(readFileSync(join(machine.dev, 'sdb')).readUInt16LE(510), 0xaa55)
 })

@@ -62,7 +62,7 @@ test('a rolled-back update is not installed automatically again, whatever was in
   assert.equal(updates.read()!.outcome, 'trial')
   assert.throws(() => checkAutomatic(update('1.2.0', 200), slots, updates), {
     code: 'E_UPDATE',
-    message: '1.2.0 was tried on this board and went back',
+    message: '1.2.0 was tried on this board and rolled back',
   })
   checkAutomatic(update('1.2.0', 201), slots, updates)
   assert.equal(wentBack(updates, { version: '1.1.0', built_at: 200 }), false)
@@ -92,14 +92,14 @@ test('the result of a check: installed, up to date, refused with the remedy, or 
   const now = () => utc('2026-11-24T02:31')
   const look = async (install: () => Promise<undefined>) =>
     checkText(await checked('https://a/b.update', install, now)).replace(
-      /^last look: 2026-11-24T02:31Z, https:\/\/a\/b\.update: /,
+      /^last check: 2026-11-24T02:31Z, https:\/\/a\/b\.update: /,
       '',
     )
   const fail = (error: Error) => () => Promise.reject(error)
   assert.equal(await look(async () => undefined), 'up to date')
   assert.equal(
-    await look(fail(new OsError('E_UPDATE', 'this is no update of os-node', { hint: 'take another' }))),
-    'refused, this is no update of os-node; take another',
+    await look(fail(new OsError('E_UPDATE', 'this is not an os-node update', { hint: 'take another' }))),
+    'refused, this is not an os-node update; take another',
   )
   assert.match(await look(fail(new OsError('E_UPDATE_SOURCE', 'the server answers 503'))), /^interrupted, the server/)
   const end = utc('2026-11-24T05:00')

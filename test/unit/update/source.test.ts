@@ -75,6 +75,6 @@ test('a server that refuses, and a file that is too short, are reported', async 
   const refusing = await serve(t, (_, res) => res.writeHead(404).end('no'))
   await assert.rejects(refusing.source.read(0, 10), { code: 'E_UPDATE_SOURCE', message: /the server answers 404/ })
   const short = await serve(t, ranged)
-  await assert.rejects(short.source.read(BYTES.length, 1), { code: 'E_UPDATE', message: /is cut short/ })
-  await assert.rejects(short.source.read(BYTES.length - 5, 6), { code: 'E_UPDATE', message: /is cut short/ })
+  await assert.rejects(short.source.read(BYTES.length, 1), { code: 'E_UPDATE', message: /is truncated/ })
+  await assert.rejects(short.source.read(BYTES.length - 5, 6), { code: 'E_UPDATE', message: /is truncated/ })
 })

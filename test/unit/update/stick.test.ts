@@ -26,8 +26,8 @@ test('the newest update for this board is used; the others are listed with the r
   assert.equal(name, nameOf('bench', '1.10.0'))
   assert.deepEqual(refusals, [
     'os-node-bench-0.9.0.update: the update has version 0.9.0, this board runs 1.0.0',
-    'os-node-bench-3.0.0.update: the signature of the update is not by a key of this image',
-    'os-node-bench-4.0.0.update: os-node-bench-4.0.0.update is cut short',
+    'os-node-bench-3.0.0.update: the update was not signed with a key of this image',
+    'os-node-bench-4.0.0.update: os-node-bench-4.0.0.update is truncated',
     'os-node-rpi-4-2.0.0.update: the update is for rpi-4, this board is bench',
   ])
 })
@@ -45,9 +45,12 @@ test('links, folders, pipes and unusual names are not updates', async () => {
   assert.equal(name, undefined)
   assert.deepEqual(
     refusals.map(text => text.replace(/^.*: /, '').replace(/^\S+ /, '')),
-    ['is no plain file', 'is no plain file', 'is no plain file'],
+    ['is not a regular file', 'is not a regular file', 'is not a regular file'],
   )
-  await assert.rejects(openOn(dir, 'os-node-nowhere.update'), { code: 'E_UPDATE_SOURCE', message: /is no plain file/ })
+  await assert.rejects(openOn(dir, 'os-node-nowhere.update'), {
+    code: 'E_UPDATE_SOURCE',
+    message: /is not a regular file/,
+  })
 })
 
 test('in an endless folder a limited number of names is read, and of updates opened', () => {
@@ -80,7 +83,10 @@ test('a stick is mounted read-only, as one of three file systems, and never by a
   const wrong = { code: 'E_UPDATE_SOURCE', message: 'the stick cannot be read' }
   assert.throws(() => mountStick('sda1', '/m', refuse('none')), wrong)
   for (const name of ['', '../sda', 'sda 1', 'SDA1'])
-    assert.throws(() => mountStick(name, '/m', () => {}), { code: 'E_UPDATE_SOURCE', message: 'this is no partition' })
+    assert.throws(() => mountStick(name, '/m', () => {}), {
+      code: 'E_UPDATE_SOURCE',
+      message: 'this is not a partition',
+    })
 })
 
 test('a file that becomes shorter while it is read is truncated; an unreadable one is reported', async () => {
@@ -90,7 +96,7 @@ test('a file that becomes shorter while it is read is truncated; an unreadable o
   const source = await openOn(dir, name)
   assert.equal((await source.read(0, 7)).toString(), 'OSNUPD1')
   truncateSync(join(dir, name), 5)
-  await assert.rejects(source.read(0, 7), { code: 'E_UPDATE', message: `${name} is cut short` })
+  await assert.rejects(source.read(0, 7), { code: 'E_UPDATE', message: `${name} is truncated` })
   await source.close()
   await assert.rejects(source.read(0, 7), { code: 'E_UPDATE_SOURCE', message: /cannot be read/ })
 })

@@ -121,6 +121,6 @@ test('a start applies it and keeps owner and permissions of the file; an invalid
   assert.equal(statSync(places.taken).mode & 0o777, 0o600)
   writeFileSync(places.config, '// mine\n{}')
   assert.throws(() => takeUplink(places), { code: 'CONFIG_INVALID', message: /Config\.json has comments/ })
-  assert.match(readFileSync(places.report, 'utf8'), /^os-node\.conf: uplink: not taken/)
+  assert.match(readFileSync(places.report, 'utf8'), /^os-node\.conf: uplink: ignored/)
   assert.equal(readFileSync(places.config, 'utf8'), '// mine\n{}')
 })

@@ -63,7 +63,7 @@ test('db export prints the content of the file in the calling process, also whil
   assert.equal(bytes % 4096, 0)
   const again = await cli('db', 'export', file)
   assert.deepEqual([again.code, again.stdout], [2, ''])
-  assert.match(again.stderr, /out\.sqlite is there already\n.*--force/)
+  assert.match(again.stderr, /out\.sqlite already exists\n.*--force/)
   const forced = await cli('db', 'export', '--file', file, '--force')
   assert.equal(forced.code, 0)
   assert.match(forced.stdout, /out\.sqlite: 3 packets, 3 sensor values, 16 KiB\n$/)

@@ -34,7 +34,7 @@ test('missing arguments and missing files or devices are refused with what to do
     [['/dev/null', '--image', image, '--board', 'rpi-4'], 2, 'USAGE', /--image FILE or --board NAME/],
     [['/dev/null', '--board', 'rpi-4'], 1, 'E_FLASH', /no image for rpi-4/],
     [['/dev/null', '--image', join(dir, 'none.img')], 1, 'E_FLASH', /there is no file/],
-    [['/dev/null', '--image', image], 1, 'E_FLASH', /\/dev\/null is no disk/],
+    [['/dev/null', '--image', image], 1, 'E_FLASH', /\/dev\/null is not a disk/],
     [['/dev/null', '--image', image, '--key', join(dir, 'none')], 2, 'BAD_ARGUMENT', /--key/],
     [['/dev/null', '--image', image, '--wifi', 'Home:short'], 2, 'BAD_ARGUMENT', /wifi_password/],
     [['/dev/null', '--image', image, '--wifi', 'Home'], 2, 'USAGE', /password of Home/],

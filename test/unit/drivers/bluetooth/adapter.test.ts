@@ -186,7 +186,7 @@ test('invalid options are refused with their key', () => {
   const { adapter, timers, clock } = world()
   const make = (options: unknown) => () =>
     createBluetooth('air', options, { clock, logger: silentLogger }, { adapter, timers })
-  assert.throws(make({}), /peers: name the devices/)
+  assert.throws(make({}), /peers: list them/)
   assert.throws(make({ peers: ['a', 'b'] }), /one peer/)
   assert.throws(make({ peers: ['a', 'A'] }), /twice/)
   assert.throws(make({ mode: 'udp_shim', host: 'somewhere' }), /IP address/)

@@ -137,7 +137,7 @@ test('BTHome: the encrypted example of its page; a wrong key, a replay and a dow
   assert.deepEqual(heard(decoder, sealed).values, {}, 'the same one again')
   const wrong = new BthomeDecoder(new BthomeCipher(Buffer.alloc(16)))
   assert.match(String(heard(wrong, sealed).verdict), /bind_key does not fit/)
-  assert.match(String(heard(decoder, bthome('4002ca09')).verdict), /plainly/)
+  assert.match(String(heard(decoder, bthome('4002ca09')).verdict), /plaintext/)
   assert.match(String(heard(new BthomeDecoder(), sealed).verdict), /bind_key/)
   const changed = Buffer.from(sealed)
   changed[8]! ^= 1

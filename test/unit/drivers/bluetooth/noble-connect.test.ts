@@ -125,7 +125,7 @@ test('the installed noble has every private field that is used; a missing one is
       const [noble, hci, socket] = parts.map((part, k) => (k === at ? without : part)) as [object, object, object]
       assert.throws(() => checkLibrary(noble, hci, socket), {
         code: 'NO_DRIVER',
-        message: new RegExp(`has no \\w+\\.${name}$`),
+        message: new RegExp(`lacks \\w+\\.${name}$`),
       })
     }
 })

@@ -52,7 +52,7 @@ test('keys of the gateway that this medium does not use are allowed', () => {
 test('without a clear destination the options are refused', () => {
   const peers = [peer(1, 2, { aid: 7 }), peer(3, 4, { aid: 8 })]
   refused({}, /peers: at least one is needed, with its tx_id and rx_id/, 'peers')
-  refused({ peers }, /peer: name the aid of the one that is sent to/, 'peer')
+  refused({ peers }, /set the aid of the one to send to/, 'peer')
   refused({ peers, peer: 9 }, /none of the peers has the aid 9/, 'peer')
   make({ peers, peer: 8 })
   make({ mode: 'listen', peers })

@@ -280,7 +280,7 @@ test('without DIO0, or with a DIO0 that gives no edges, packets are found by pol
     await other.run(600)
   }
   assert.equal(d.heard.length, 5)
-  assert.match(d.reasons.at(-1)!, /^DIO0 says nothing: check its wire/)
+  assert.match(d.reasons.at(-1)!, /^no edges on DIO0: check its wire/)
   await end(c, d)
 })
 

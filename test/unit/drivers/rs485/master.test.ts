@@ -112,7 +112,7 @@ for (let seed = 1; seed <= 5; seed++)
     assert.equal(wires.pollsOf('two', since), 0)
     assert.equal(await sent, true)
     assert.deepEqual([one.got.length, one.complaints], [1, []])
-    assert.deepEqual(two.complaints, ['another master is on this bus: only one may ask'])
+    assert.deepEqual(two.complaints, ['another master is on this bus: only one may poll'])
 
     await one.medium.close()
     await timers.advance(11_000)

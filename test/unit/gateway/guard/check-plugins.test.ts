@@ -51,7 +51,7 @@ test('a third-party plugin is found by its file, in the folder that the configur
   await set(`${section('rain_gauge')}.mm`, 1)
   const other = store({ plugins: { dir: join(dir, 'others') } })
   await assert.rejects(other.set(`${section('pump')}.on`, true), {
-    hint: `a plugin of another maker is known once its file is in ${join(dir, 'others')}`,
+    hint: `a third-party plugin is known once its file is in ${join(dir, 'others')}`,
   })
   mkdirSync(join(dir, 'others/pump'), { recursive: true })
   await other.set(`${section('pump')}.on`, true)

@@ -330,7 +330,7 @@ test('a device key used from two networks within a minute is counted each time, 
   }
   assert.deepEqual([heard('10.0.0.1:6', 1), heard('10.0.0.2:5', 60_000), heard('10.0.0.1:5', 59_999)], [0, 0, 1])
   assert.deepEqual([heard('10.0.0.1:5', 1), heard('10.0.0.2:5', 1), heard('10.0.0.2:6', 1)], [1, 2, 2])
-  assert.equal(lines.filter(line => line.includes('give each device a name of its own')).length, 1)
+  assert.equal(lines.filter(line => line.includes('give each device its own name')).length, 1)
 })
 
 test('answers to unproved addresses are limited to 64 KiB/s in total, and a share of it each; proved ones are still answered', () => {

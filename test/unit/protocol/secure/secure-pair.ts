@@ -34,9 +34,12 @@ export class Pair {
   client: SecureClient
   server: SecureServer
   readonly #requireSecure: boolean
+  readonly #brokered: boolean
 
-  constructor({ requireSecure = false } = {}) {
+  /** `brokered`: packets may wait between the halves and do not come again */
+  constructor({ requireSecure = false, brokered = false } = {}) {
     this.#requireSecure = requireSecure
+    this.#brokered = brokered
     this.client = new SecureClient({ clock: this.clock, requireSecure })
     this.server = new SecureServer({ clock: this.clock })
   }
@@ -87,7 +90,7 @@ export class Pair {
     const { sourceAid: aid, tid, ts } = header
     const body = frame.subarray(header.body, header.end)
     if (!isSecure(header.cmd))
-      return { taken: body.toString(), answer: this.server.onPlaintext(aid, ts, ts === 0, CLIENT) }
+      return { taken: body.toString(), answer: this.server.onPlaintext(aid, ts, ts === 0, CLIENT, this.#brokered) }
     for (const key of this.server.keys(aid)) {
       const plain = xorPayload(body, key, header.crc8)
       // the printable text represents what a decoder checks beyond the CRC-8

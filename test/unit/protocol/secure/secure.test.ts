@@ -132,7 +132,44 @@ describe('restarts', () => {
     assert.equal(pair.send('two').taken, 'two')
   })
 
-  test('a server without its sessions refuses with BAD_KEY; the client starts a new session and both agree', () => {
+  test('a server behind a broker that is killed before the first secure packet knows every key it named', () => {
+    const files = new MemFiles()
+    const pair = new Pair({ brokered: true })
+    pair.use(new SecureSessions(), store(files, pair.clock, '/d/server.json'))
+    pair.send('its answer is lost')
+    const named = pair.send('named', { after: 10_000 })
+    pair.answer(named.answer)
+    pair.use(pair.client.sessions, store(files, pair.clock, '/d/server.json'))
+    const secure = pair.send('waited in the broker')
+    assert.deepEqual([secure.secure, secure.taken], [true, 'waited in the broker'])
+    assert.deepEqual(pair.server.keys(5).map(hex), [hex(deriveSessionKey(5, named.ts))])
+  })
+
+  test('a server that is killed knows the key that was replaced for a minute more', () => {
+    const files = new MemFiles()
+    const pair = new Pair()
+    pair.use(new SecureSessions(), store(files, pair.clock, '/d/server.json'))
+    pair.answer(pair.send('one').answer)
+    pair.send('two')
+    const old = hex(pair.server.keys(5)[0]!)
+    pair.use(new SecureSessions(), pair.server.sessions)
+    pair.answer(pair.send('plain', { after: 10_000 }).answer)
+    pair.send('new')
+    pair.use(pair.client.sessions, store(files, pair.clock, '/d/server.json'))
+    pair.send('newer')
+    assert.equal(hex(pair.server.keys(5)[1] ?? null), old)
+    pair.clock.advance(60_000)
+    assert.equal(pair.server.keys(5).length, 1)
+  })
+
+  test('behind a broker each key is written: a device that uses none is named one ever more rarely', () => {
+    const pair = new Pair({ brokered: true })
+    const named: number[] = []
+    for (let s = 0; s < 400; s++) if (pair.send('plain', { after: 1000 }).answer) named.push(s)
+    assert.deepEqual(named, [0, 10, 30, 70, 150, 310])
+  })
+
+  test('a server without its sessions refuses with BAD_KEY; the client begins again and both agree', () => {
     const pair = new Pair()
     pair.answer(pair.send('one').answer)
     pair.use(pair.client.sessions, new SecureSessions())

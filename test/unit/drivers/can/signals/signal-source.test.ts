@@ -182,7 +182,7 @@ test('the J1939 code for not available gives no value; long messages are reassem
       status: 'ERROR',
       value: null,
       unit: 'rpm',
-      error: 'is not available, says the device',
+      error: 'reported as not available',
     },
     { sensor_id: 'DM1_Speed', raw: '050000000000000000000018', status: 'OK', value: 5, unit: '1' },
     { sensor_id: 'Last', raw: '050000000000000000000018', status: 'OK', value: 0x18, unit: 'V' },
