@@ -21,9 +21,7 @@ const STEPS = {
     sql: true,
   },
 }
-/**
- * Other load on the machine may have taken the core: a rate is tried so often; the lowest, which is gated, more often.
- */
+/** Other load on the machine may have taken the core: a rate is tried so often; the lowest, which is gated, more often. */
 const TRIES = 3
 const LOWEST_TRIES = 10
 

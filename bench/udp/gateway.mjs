@@ -47,9 +47,7 @@ export function roundOf(...children) {
   }
 }
 
-/**
- * The better of two rounds: a good one, otherwise one that the machine had time for, otherwise the one with less loss.
- */
+/** The better of two rounds: a good one, otherwise one that the machine had time for, otherwise the one with less loss. */
 export function better(one, other, isGood) {
   if (!one || !other || isGood(one) !== isGood(other)) return !one || (other && isGood(other)) ? other : one
   if (one.busy !== other.busy) return one.busy ? other : one

@@ -208,7 +208,7 @@ test('without events new readings appear with the next poll', async () => {
   await quiet.page.getByText('level').waitFor()
   world.send(44.75, 1.2)
   await quiet.page.getByText('44.75').waitFor()
-  assert.equal(quiet.problems.answers.length, 1, 'asked for events once')
+  assert.equal(quiet.problems.answers.length, 1, 'events are requested once')
   await quiet.context.close()
 })
 

@@ -198,7 +198,7 @@ test('a gateway that goes away is reported immediately and clearly; when it retu
     // refused, since sessions are lost, then signed in; one may have been in flight
     assert.ok(tries - before <= 3, `${tries - before} tries`)
     await until(
-      'its sources are there',
+      'its sources are listed',
       async () => (await answerOf(world.gateway, 'status')).links.cpu?.state === 'up',
     )
   }

@@ -71,7 +71,7 @@ test("on full and read-only disks data is forwarded from RAM, nothing is acknowl
   assert.deepEqual(health, { ok: true, service: 'web_user', state: 'degraded', reason: 'disk full (ENOSPC)' })
   await gw.start(gwArgs, gwWeb)
   await until(
-    'the upstream is asked',
+    'the upstream is queried',
     async () => Object.values((await status(up)).links as Record<string, { rx: number }>)[0]!.rx > 1,
   )
   assert.equal((await status(gw)).identity.assigned_id, 4294967295)
@@ -82,7 +82,7 @@ test("on full and read-only disks data is forwarded from RAM, nothing is acknowl
   upDisk.free()
   await until('an id is given', async () => (await status(gw)).identity.assigned_id < 4294967295)
   await until(
-    'the upstream is well',
+    'the upstream has recovered',
     async () => (await status(up)).disk === undefined && (await status(up)).log.state === 'ok',
   )
   assert.ok(existsSync(join(up.dataDir, 'config.last-good.json')), 'what a damaged Config.json is replaced by')
@@ -116,7 +116,7 @@ test("on full and read-only disks data is forwarded from RAM, nothing is acknowl
   await until('now it is full', async () => (await status(gw)).log.reason === 'disk full (ENOSPC)')
   gwDisk.free()
   await until(
-    'the gateway is well',
+    'the gateway has recovered',
     async () => (await status(gw)).disk === undefined && (await status(gw)).log.state === 'ok',
   )
   assert.equal((await status(gw)).log.lost, 0)
@@ -177,7 +177,7 @@ test('64 descriptors are enough to start, and running out of them ends nothing a
   const before = await answerOf(gw, 'status')
   assert.deepEqual([before.guard.files.limit, before.log.state], [64, 'ok'])
   allow(10)
-  await until('the network cannot be asked', () => /EMFILE/.test(gw.output))
+  await until('the network cannot be read', () => /EMFILE/.test(gw.output))
   const silent = Date.now()
   await sleep(3000)
   allow(64)

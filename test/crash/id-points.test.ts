@@ -136,9 +136,7 @@ function checkPooled(files: MemFiles, life: Life, where: string): void {
 const journalOnly = (name: string): boolean => name.endsWith('.journal')
 const allBut = (end: string) => (name: string) => !name.endsWith(end)
 
-/**
- * the share of unsynced bytes that is kept, and whether as zeros; how much of the last write is done; which new names stay
- */
+/** the share of unsynced bytes that is kept, and whether as zeros; how much of the last write is done; which new names stay */
 const LOSSES: readonly (readonly [kept: number, zeros: boolean, tear: number, survives?: (name: string) => boolean])[] =
   [
     [0, false, 0],

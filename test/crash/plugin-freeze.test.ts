@@ -91,7 +91,7 @@ describe('a plugin whose call never returns', { concurrency: 2 }, () => {
       assert.match(error!, /^spins is not started: it froze the gateway in .*spins\.mjs:\d+\)?$/)
       const facts = async (): Promise<number> =>
         ((await askControl(gw.dataDir, 'status')) as { intake: { facts: number } }).intake.facts
-      await until('readings come', async () => (await facts()) > 10)
+      await until('readings arrive', async () => (await facts()) > 10)
       assert.equal(gw.ended, undefined)
       assert.equal((await askControl(gw.dataDir, 'safe-mode')).crashes, 1)
       assert.match(gw.output, /the last run was ended: the event loop has been frozen for \d+ s in .*spins\.mjs/)

@@ -72,7 +72,7 @@ test('five kills in a row lead to safe mode with the reason shown, and it can be
   assert.equal((await answerOf(gw, 'safe-mode')).active, false)
   await until('the links are open again', async () => (await status()).links.cpu?.state === 'up')
   assert.equal((await status()).safe_mode, undefined)
-  await until('the view is there', async () => (await fetch(`http://127.0.0.1:${port}/api/data/packets`)).ok)
+  await until('the view is ready', async () => (await fetch(`http://127.0.0.1:${port}/api/data/packets`)).ok)
   await until('the plugins run', async () => (await running()).join() === 'port_forwarder,env_guard')
   await gw.stop('SIGTERM')
   assert.equal(gw.json('safe-mode').crashes, 0)

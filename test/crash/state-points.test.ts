@@ -10,9 +10,7 @@ import { MemFiles, PowerCut, systemError } from '../unit/log/memfiles'
 
 const SUBJECTS = subjects('/data')
 
-/**
- * the share of unsynced bytes that is kept, whether as zeros, how much of the last write is done, which new names stay
- */
+/** the share of unsynced bytes that is kept, whether as zeros, how much of the last write is done, which new names stay */
 const LOSSES = [
   [0, false, 0, () => false],
   [1, false, 0.5, () => true],

@@ -65,7 +65,7 @@ async function parent(): Promise<void> {
         const seen = new Set<string>()
         for (const { fact } of log.read(0, { kinds: ['fact'] })) seen.add(`${fact!.id} ${fact!.tRaw}`)
         // a view that is being built reports that after a while, and is queried again
-        const { total } = await until('the view is there', () => db.queryPackets({ limit: 1 }))
+        const { total } = await until('the view is ready', () => db.queryPackets({ limit: 1 }))
         assert.equal(total, seen.size, `round ${round}`)
         const { devices } = await db.queryDevices()
         assert.equal(

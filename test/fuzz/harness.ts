@@ -1,17 +1,17 @@
-// The mutation fuzzer (S14): a target is a parser and what it may answer. Inputs that once failed (and others of
-// interest) lie in test/corpus/<target>.txt, one base64 line each, and go first; then mutations of them and of the target's
-// own seeds. An input whose outcome is new joins the pool, so that the search goes deeper. Adding a target is one call of
-// fuzz().
+// The mutation fuzzer (S14): a target is a parser and its allowed outcomes. Inputs that once failed (and other interesting
+// ones) are in test/corpus/<target>.txt, one base64 line each, and run first; then mutations of them and of the target's own
+// seeds. An input with a new outcome is added to the pool, so that the search goes deeper. One call of fuzz() adds a target.
 //
-// The run of `npm test` is the same on every day and machine: a fixed seed and a fixed number of inputs, fewer only where a
-// slow machine has used up its time; `npm run test:long` takes twelve times as many. New inputs are looked for by a long run, with a seed of its own each time:
-//   OS_NODE_FUZZ_SECONDS=3600 npm run test:fuzz        (seconds for the whole group; OS_NODE_FUZZ_SEED repeats a run)
-// A failing input is printed as the line that belongs into the corpus file.
+// The run of `npm test` is the same on every day and machine: a fixed seed and a fixed number of inputs, fewer only if a
+// slow machine has used up its time; `npm run test:long` runs twelve times as many. A long run with a different seed each
+// time searches for new inputs:
+//   OS_NODE_FUZZ_SECONDS=3600 npm run test:fuzz        (seconds for the complete group; OS_NODE_FUZZ_SEED repeats a run)
+// A failing input is printed as a line for the corpus file.
 //
-// What is proven: no input of the run throws but for errors of the allowed codes; counts of what is kept, and the heap, stay
-// within their bounds. Time grows with the input and not with its square: of inputs made to be slow, one of 64 KiB takes no
-// more than EXCESS times the processor time of sixteen of 4 KiB (n² steps would take 16 times), in the best of some trials in
-// one run; what takes less than FAST_MS is fast enough to prove nothing.
+// What a run proves: no input throws, except errors of the allowed codes; the counts of stored items, and the heap, stay
+// within their limits. Time grows linearly with the input: of inputs designed to be slow, one of 64 KiB takes no more than
+// EXCESS times the processor time of sixteen of 4 KiB (n² steps would take 16 times), in the best of some trials in one run;
+// an input that takes less than FAST_MS is fast enough to prove nothing.
 // Long: twelve times the inputs
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -29,9 +29,7 @@ const SEED = Number(process.env.OS_NODE_FUZZ_SEED ?? (SEARCH ? Date.now() % 0x7f
 /** targets in the group, to compute the share of one */
 const TARGETS = 28
 const SECONDS = SEARCH ? Number(process.env.OS_NODE_FUZZ_SECONDS) / TARGETS : rounds(5, 20)
-/**
- * inputs of one target, unless it sets its own number: `npm test` runs a fifth of them, test:long five times as many
- */
+/** inputs of one target, unless it sets its own number: `npm test` runs a fifth of them, test:long five times as many */
 const INPUTS = 20_000
 /** the largest input; a UDP datagram is smaller */
 export const MAX_INPUT = 0x10400

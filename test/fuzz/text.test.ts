@@ -47,7 +47,7 @@ fuzz({
   run(input) {
     const text = input.toString('utf8')
     const encoded = encodeBase62(text)
-    assert.equal(encodeInteger(decodeInteger(encoded)), encoded, 'what was encoded comes back')
+    assert.equal(encodeInteger(decodeInteger(encoded)), encoded, 'the decoded value equals the encoded one')
     const n = readBase62(input, 0, input.length)
     const short = parseBase62(text)
     if (Number.isNaN(n) && text !== '') assert.throws(() => decodeInteger(text), { code: 'BAD_TEXT' })
@@ -199,8 +199,8 @@ fuzz({
       assert.doesNotMatch(law.canonical, /[|;>:@]/, 'a canonical unit that cuts packets')
       assert.equal(resolve(law.canonical)?.canonical, law.canonical, `${law.canonical} is not its own canonical unit`)
       const back = units.fromToken(units.toToken(law.canonical))
-      assert.equal(back.unit, law.canonical, 'the wire text comes back as another unit')
-      assert.ok(Math.abs(back.factor - 1) < 1e-9 || law.canonical === 'B', 'the wire text comes back scaled')
+      assert.equal(back.unit, law.canonical, 'the wire text is decoded as another unit')
+      assert.ok(Math.abs(back.factor - 1) < 1e-9 || law.canonical === 'B', 'the wire text is decoded scaled')
     }
     assert.ok(units.prefixed(got.unit).length < 20)
     assert.ok(units.prefixed(text).length < 20)

@@ -91,7 +91,7 @@ test('no access point opens when another interface has an address, and never a s
   const board = new Place('access-point')
   board.write('addresses', `${WIRE}\n`)
   assert.ok(!board.accessPoint('wanted'))
-  assert.ok(existsSync(join(board.dir, 'boot/os-node-label.txt')), 'the label is there before it is needed')
+  assert.ok(existsSync(join(board.dir, 'boot/os-node-label.txt')), 'the label exists before it is needed')
   board.write('addresses', `${OWN}\n`)
   assert.ok(board.accessPoint('wanted'), 'its own address is no network')
   mkdirSync(join(board.dir, 'run/os-node-access-point'))

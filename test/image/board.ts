@@ -87,9 +87,7 @@ export class Board {
 
   constructor(readonly kind = 'qemu-virt') {}
 
-  /**
-   * Makes the image, and a card as a user has it: larger than the image, with an os-node.conf of the user. `trial`: see makeImage.
-   */
+  /** Makes the image, and a card as a user has it: larger than the image, with an os-node.conf of the user. `trial`: see makeImage. */
   async make(conf: string, trial: string): Promise<void> {
     const { makeImage } = (await import(join(root, 'src/build/image/index.mjs'))) as Maker
     execFileSync('openssl', ['genpkey', '-algorithm', 'ed25519', '-out', this.#key], { stdio: 'pipe' })

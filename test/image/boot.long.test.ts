@@ -64,7 +64,7 @@ test('a first boot shows address, token and fingerprint, names a bad line of os-
   const text = power.said()
   assert.match(text, new RegExp(`open https://10\\.0\\.2\\.15/#/\\?token=${token}`))
   assert.match(text, /The page is also at https:\/\/greenhouse-1\.local\//)
-  await until('the complaint', () => power.said().includes('os-node.conf line 2: no setting colour'))
+  await until('the error report', () => power.said().includes('os-node.conf line 2: no setting colour'))
   assert.match(power.said(), /user-data line 5: passwd: no password is set/)
   for (const name of ['user-data', 'cmdline.txt']) assert.throws(() => board.read(name), /::/, `${name} is gone`)
   assert.match(board.read('os-node.conf'), /^# by Raspberry Pi Imager\nhostname=greenhouse-1$/m)
@@ -196,9 +196,7 @@ test('after a power cut and damage to the data partition the next boot has the s
   }
 })
 
-/**
- * The actions of a board with a second radio: it joins the Wi-Fi, requests an address and then the page. Run without the cable.
- */
+/** The actions of a board with a second radio: it joins the Wi-Fi, requests an address and then the page. Run without the cable. */
 const JOIN = `
 wire=$(ls /sys/class/net | grep '^e')
 printf '[Match]\\nName=wlan1\\n\\n[Link]\\nUnmanaged=yes\\n' >/run/systemd/network/10-client.network

@@ -45,9 +45,7 @@ after(async () => {
   await board.remove()
 })
 
-/**
- * Cuts the power at a random one of the next `writes` writes, whatever the speed of this machine; `before` is called first.
- */
+/** Cuts the power at a random one of the next `writes` writes, whatever the speed of this machine; `before` is called first. */
 function cutAmong(writes: number, before = (): void => {}): Promise<void> {
   let left = Math.ceil(writes * random())
   return new Promise((resolve, reject) => {

@@ -21,9 +21,7 @@ const raspi = (...args: string[]): string[] => {
 
 const reader = (board: Board) => cardReader(board.card, { 1: PLACES.start, 2: PLACES.bootA, 3: PLACES.bootB })
 
-/**
- * The firmware of a Raspberry Pi 3: it starts U-Boot from the start partition. The adapter must be plugged in when the kernel runs.
- */
+/** The firmware of a Raspberry Pi 3: it starts U-Boot from the start partition. The adapter must be plugged in when the kernel runs. */
 export function ubootMachine(board: Board): Machine {
   const read = reader(board)
   const config = read(1, 'config.txt')!.toString()
@@ -36,9 +34,7 @@ export function ubootMachine(board: Board): Machine {
   return { args: raspi('-kernel', files[0]!, '-dtb', files[1]!), drive: 'if=sd', devices: [] }
 }
 
-/**
- * The device tree of the emulated board, with its card where that of a Raspberry Pi 4 is, and an EEPROM that is new enough.
- */
+/** The device tree of the emulated board, with its card where that of a Raspberry Pi 4 is, and an EEPROM that is new enough. */
 async function treeFor(board: Board): Promise<string> {
   const { baseSystem } = (await import(join(root, 'src/build/image/system.mjs'))) as {
     baseSystem(root: string, say: (line: string) => void): string

@@ -55,7 +55,7 @@ test('readings arrive under attribute names, rounded as the reference does; unkn
   )
   assert.deepEqual(sensorsOf(stored), want)
   assert.deepEqual(sensorsOf(gateway.logFacts().find(fact => fact.id === 'HAND')!), want)
-  const own = await until('the cpu is there', async () =>
+  const own = await until('the cpu source is listed', async () =>
     (await databaseFacts(serverWeb, token)).find(fact => fact.id.startsWith('GW')),
   )
   assert.ok(

@@ -64,9 +64,7 @@ after(async () => {
 const READINGS = '[["T1","OK",21.5,"Cel"],["P1","OK",101.3,"kPa"]]'
 const FULL = '3f01000000070100018f2a5b3c00'
 
-/**
- * Through the gateway by the command line in this process (later tests use processes for it too), without one as a process.
- */
+/** Through the gateway by the command line in this process (later tests use processes for it too), without one as a process. */
 const say = (machine: Machine, ...line: string[]) =>
   machine === running ? askGateway(running, ...line) : machine.run(...line)
 

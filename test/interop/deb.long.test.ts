@@ -102,7 +102,7 @@ test('the package is installed, runs as its user, is upgraded with its data, and
   const first = startUnit()
   t.after(() => first.kill('SIGKILL'))
   const health = async (): Promise<number> => (await fetch(`http://127.0.0.1:${port}/health`)).status
-  await until('it serves', async () => (await health()) === 200)
+  await until('it is listening', async () => (await health()) === 200)
   const { device_id } = await until('readings are kept', () => (status().log.records > 3 ? status() : null))
   const ended = new Promise(resolve => first.once('exit', resolve))
   first.kill('SIGTERM')
@@ -114,8 +114,8 @@ test('the package is installed, runs as its user, is upgraded with its data, and
   assert.match(inside('dpkg-query', '-W', 'os-node'), /0\.1\.1/)
   const second = startUnit()
   t.after(() => second.kill('SIGKILL'))
-  await until('it serves at the same port', async () => (await health()) === 200)
-  const now = await until('what was kept is there', () => (status().log.records > records ? status() : null))
+  await until('it listens on the same port', async () => (await health()) === 200)
+  const now = await until('kept records are present', () => (status().log.records > records ? status() : null))
   assert.equal(now.device_id, device_id)
   second.kill('SIGKILL')
 

@@ -319,7 +319,7 @@ describe('invalid input', () => {
     assert.match(error.error, new RegExp(String(port)))
     assert.match(error.hint, /--port/)
     taken.close()
-    assert.equal(cli(['config-set', '--key', 'device_id', '--value', 'X', ...args]).code, 0, 'the lock was given back')
+    assert.equal(cli(['config-set', '--key', 'device_id', '--value', 'X', ...args]).code, 0, 'the lock was released')
   })
 
   test('a read-only data directory is reported', () => {

@@ -394,10 +394,10 @@ test('S9: ten thousand idle sockets stop neither the sensors nor the page', asyn
   const readings = async (): Promise<number> =>
     (await send('GET', '/api/dashboard?sections=status')).json.dashboard.status.intake.readings
   const first = await readings()
-  await until('readings go on', async () => (await readings()) > first + 10)
+  await until('readings continue', async () => (await readings()) > first + 10)
   assert.equal((await send('GET', '/health')).status, 200)
   assert.equal(sockets.length, 10_000)
-  await until('the bound holds', () => dropped >= 10_000 - 256)
+  await until('the limit is kept', () => dropped >= 10_000 - 256)
   const { dropped_connections } = (await send('GET', '/api/dashboard?sections=overview_metrics')).json.dashboard
     .overview_metrics.http_stats
   assert.ok(dropped_connections >= 10_000 - 256)
@@ -422,7 +422,7 @@ test('S1: auth is on, no secret is predictable, and two fresh installs share no 
     })
     t.after(() => machine.stop('SIGKILL'))
     await machine.start(['--json'], port)
-    const info = await until('what it tells', () => JSON.parse(/^\{.*\}$/m.exec(machine.output)?.[0] ?? 'null'))
+    const info = await until('its output', () => JSON.parse(/^\{.*\}$/m.exec(machine.output)?.[0] ?? 'null'))
     for (const token of ['', 'admin', 'password', 'token', 'os-node', 'changeme', 'default', 'os-session-'])
       assert.equal((await request(port, 'GET', '/api/config', undefined, token || null)).status, 401, token)
     for (const [username, password] of [
@@ -441,7 +441,7 @@ test('S1: auth is on, no secret is predictable, and two fresh installs share no 
   for (const { token, files, output } of installs) {
     assert.ok(!files.includes(token), 'the token itself is not kept')
     const told = output.split('\n').filter(line => line.includes(token))
-    assert.equal(told.length, 1, 'the token is told once, with its link')
+    assert.equal(told.length, 1, 'the token is printed once, with its link')
   }
   // random-looking text of one install is nowhere in the other: hashes, salts, keys, ids of the install. Both know the same
   // boot id of this machine.

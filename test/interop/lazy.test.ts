@@ -41,7 +41,7 @@ async function loadedBy(name: string, receivers: readonly object[]) {
     delete process.env.NODE_OPTIONS
     delete process.env.OS_NODE_TEST_LOADED
   }
-  await until('the receivers were tried', async () =>
+  await until('the receivers were opened', async () =>
     Object.values<{ state: string }>((await answerOf(machine, 'status')).links).every(link => link.state !== 'opening'),
   )
   await machine.stop()

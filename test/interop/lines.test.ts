@@ -71,9 +71,7 @@ after(async () => {
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the status holds
 const status = (): Promise<any> => askControl(machine.dataDir, 'status')
-/**
- * The newest reading of a sensor that has a value. The log is read here: a command would block the devices of this test.
- */
+/** The newest reading of a sensor that has a value. The log is read here: a command would block the devices of this test. */
 const newest = (id: string): Promise<LoggedSensor> =>
   until(`a value of ${id}`, () =>
     ([...exportFacts(join(machine.dataDir, 'log'), 1, realFiles)] as LoggedFact[])

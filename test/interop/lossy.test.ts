@@ -61,7 +61,7 @@ test('after a bad network, black-outs and a killed upstream both sides have the 
   await sleep(1500)
   const { counters } = proxy
   await until('it was a bad network', () => counters.dropped > 0 && counters.doubled > 0 && counters.late > 0)
-  await until('packets were sent again', async () => (await uplink()).resent > 0)
+  await until('packets were resent', async () => (await uplink()).resent > 0)
   await until('there are many facts', async () => (await status()).log.committed_seq > 250)
   await gw.stop('SIGKILL')
 

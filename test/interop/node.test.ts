@@ -57,7 +57,7 @@ describe('without an id', () => {
     assert.ok(node.assignedId > 0 && node.assignedId < 4294967295)
     const kept = JSON.parse(readFileSync(node.configPath, 'utf8')) as { assigned_id: number }
     assert.equal(kept.assigned_id, node.assignedId)
-    assert.equal(await node.ensureId('127.0.0.1', 1), true, 'already there: nobody is asked')
+    assert.equal(await node.ensureId('127.0.0.1', 1), true, 'already present: no request')
     const again = newNode('ID1b', { device_id: 'ID1' })
     assert.equal(await again.ensureId('127.0.0.1', packets, null, 60), true)
     assert.equal(again.assignedId, node.assignedId, 'the same device gets its id back')

@@ -144,7 +144,7 @@ test('web-user start without a gateway starts one, and ends with it', async t =>
   })
   const ended = new Promise<number | null>(resolve => child.once('exit', resolve))
   await until('the page', async () => (await fetch(`http://127.0.0.1:${port}/health`)).ok)
-  await until('what it says', () => output.includes(`http://127.0.0.1:${port}`))
+  await until('its output', () => output.includes(`http://127.0.0.1:${port}`))
   assert.equal(machine.json('web-user', 'status').via, 'gateway')
   child.kill('SIGTERM')
   assert.equal(await ended, 0)
@@ -191,7 +191,7 @@ test('plugins that throw, hang and fail later affect only themselves', async t =
   assert.match(items('submits').error ?? '', /none of 1 reading could/)
   // the caller that changes the configuration is not responsible for a listener that throws
   assert.equal(machine.json('config-set', '--key', 'engine_settings.precision', '--value', '5', '--type', 'int').new, 5)
-  await until('the listener is blamed', async () => {
+  await until('the listener is named', async () => {
     const { items } = (await answerOf(machine, 'plugin-list')) as {
       items: { name: string; running: boolean; error?: string }[]
     }
@@ -263,7 +263,7 @@ test('a packet of another node is logged and forwarded', async t => {
   await until('the plugin runs', async () => (await answerOf(machine, 'port-forwarder', 'status')).running === true)
   const before = got[0]!.length
   await node.dispatch(node.transmit([['t', 'OK', 22.5, 'Cel']])[0], 'UDP')
-  await until('the target again', () => got[0]!.length > before)
+  await until('the target is back', () => got[0]!.length > before)
 })
 
 test('a library node creates its plugins too', async t => {

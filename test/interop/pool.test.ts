@@ -53,7 +53,7 @@ test('with the upstream away and the gateway killed, new nodes get distinct ids 
   machines.push(up, gw)
   await up.start(['--host', '127.0.0.1', '--port', String(packets), '--web-port', String(upWeb)], upWeb)
   await gw.start(['--port', String(gwWeb)], gwWeb)
-  await until('the pool is there', async () => (await answerOf(gw, 'status')).ids.released === 6)
+  await until('the pool has arrived', async () => (await answerOf(gw, 'status')).ids.released === 6)
   const own = (await answerOf(gw, 'status')).identity.assigned_id as number
   assert.equal((await answerOf(up, 'status')).ids.allocated, 7, 'the gateway and six of its pool')
 

@@ -114,7 +114,7 @@ test('forwarding from gateway to gateway by medium, source, command, device, pri
   await send(24.5)
   await wait('the second', { first: 4, second: 1, mirror: 2 * full })
   await until('by TCP', async () => (await values()).includes(24.5))
-  await until('this one keeps them as always', () => valuesOf(here).join() === '20.5,21.5,22.5,23.5,24.5')
+  await until('this one still keeps them', () => valuesOf(here).join() === '20.5,21.5,22.5,23.5,24.5')
 
   // a crash: rules and their switches are restored, and work without a call; counters restart
   await here.stop('SIGKILL')
@@ -132,7 +132,7 @@ test('forwarding from gateway to gateway by medium, source, command, device, pri
   await post('remove-rule', 'second')
   // the session with the crashed gateway is over, so this may be a FULL, which the mirror rule forwards
   const mirrored = (await send(26.5)) === 'FULL_PACKET'
-  await until('looked at', async () => (await post('stats')).total === 2)
+  await until('it is checked', async () => (await post('stats')).total === 2)
   assert.equal((await post('stats')).matched, mirrored ? 2 : 1)
   assert.equal((await counters()).second, undefined)
 })
@@ -160,7 +160,7 @@ test('what a gateway sends upstream is also sent to the targets of its rules', a
   const to = `udp://127.0.0.1:${target.address().port}`
   gw.json('port-forwarder', 'add-rule', 'fan', '--direction', 'out', '--device', '5', '--to', to)
   assert.equal(gw.json('transmit', '--sensor-id', 't', '--value', '3', '--unit', 'Cel').sent, true)
-  const packet = await until('the target heard it', () => heard[0])
+  const packet = await until('the target received it', () => heard[0])
   assert.equal(packet.readUInt32BE(2), 5, 'the packet, without the envelope of the uplink')
   await until(
     'it is counted',

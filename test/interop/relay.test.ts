@@ -90,12 +90,12 @@ test('two paths to one server, one over another gateway, with losses and kill -9
     heard = received.facts
     return forwarding.uplink === name && uplinks[name].acked > more
   }
-  await until('the first way carries', () => carries('over', 20))
+  await until('the first path is active', () => carries('over', 20))
   await b.stop('SIGKILL')
-  await until('the second way carries', () => carries('direct', 20))
+  await until('the second path is active', () => carries('direct', 20))
   await b.start(['--port', String(webB)], webB!)
   const before = (await status()).uplinks.over.acked
-  await until('the first way carries again', () => carries('over', before + 20))
+  await until('the first path is active again', () => carries('over', before + 20))
   clearInterval(devices)
   const seen = await until('every packet is heard', async () => {
     const { received, log } = await status()
@@ -106,7 +106,7 @@ test('two paths to one server, one over another gateway, with losses and kill -9
   a.configure(config(1, entry!, ways))
   await a.start(['--port', String(webA)], webA!)
   for (const machine of [a, b])
-    await until('nothing waits', async () => (await status(machine)).forwarding.backlog === 0)
+    await until('nothing is pending', async () => (await status(machine)).forwarding.backlog === 0)
   await Promise.all([a.stop(), b.stop(), c.stop()])
 
   const logged = a.logFacts()

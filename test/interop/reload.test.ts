@@ -56,7 +56,7 @@ test('packets in flight of an unchanged uplink continue over a reload: same wind
   const plain = tap.packets('up').filter(({ packet }) => packet[0] === 0x3f).length
   // no answers: packets are in flight and not acknowledged
   tap.lose = (_, way) => way === 'down'
-  const flying = await until('packets are on their way', async () => {
+  const flying = await until('packets are in flight', async () => {
     const { up } = (await status()).uplinks
     return up.in_flight > 2 && up
   })
@@ -115,7 +115,7 @@ test('POST /api/reload refuses a broken and an invalid file with path and reason
     assert.equal(ran.code, 3)
     assert.match(ran.stderr, error)
   }
-  await until('readings go on', async () => (await status()).intake.facts > facts)
+  await until('readings continue', async () => (await status()).intake.facts > facts)
   gw.configure(config([source('uptime'), source('memory')]))
   assert.equal((await post()).status, 200)
   assert.equal((await status()).config_problem, undefined)

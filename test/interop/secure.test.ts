@@ -271,7 +271,7 @@ describe('secure sessions between processes', { concurrency: 4 }, () => {
     both.road = dumb.address().port
     both.configure(['memory', 'uptime'])
     await both.startGw()
-    const reason = await until('told', async () => {
+    const reason = await until('it is reported', async () => {
       const { up } = (await askControl(both.gw.dataDir, 'status')).links
       return up.state === 'degraded' && up.reason
     })

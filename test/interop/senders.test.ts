@@ -67,7 +67,7 @@ test('three senders with lost acknowledgements, slow commits and kill -9 on both
   const counters = proxy.counters
   await until('acknowledgements are lost', () => counters.dropped > 5)
   for (const gateway of gateways)
-    await until('packets were sent again', async () => {
+    await until('packets were resent', async () => {
       const { acked, backlog, resent } = await uplink(gateway)
       return resent > 0 && acked + backlog > 60
     })

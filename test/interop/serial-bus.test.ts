@@ -81,7 +81,7 @@ test('RS485: a master receives from two gateways as slaves, each in its turn, an
   )
   for (const one of slaves) await acknowledged(one, 20, up)
   // a process of this test may be late too
-  await until('who is missed', async () => /no answer from (?:.*\D)?13\b/.test((await status(up)).links.bus.reason))
+  await until('the missing peers', async () => /no answer from (?:.*\D)?13\b/.test((await status(up)).links.bus.reason))
   t.diagnostic(JSON.stringify((await status(up)).links.bus.detail))
 
   for (const one of slaves) await delivered(one, up)

@@ -124,7 +124,7 @@ test('READY follows the first tries of the links, then WATCHDOG, RELOADING, and 
   assert.equal(refused.links.up.opens, 1)
   gw.configure(config())
 
-  await until('readings come', async () => (await askControl(gw.dataDir, 'status')).intake.facts > 10)
+  await until('readings arrive', async () => (await askControl(gw.dataDir, 'status')).intake.facts > 10)
   const { intake, log: pending } = await askControl(gw.dataDir, 'status')
   assert.ok(pending.committed_seq < pending.last_seq, 'records wait in RAM')
   const ended = gw.stop('SIGTERM')
@@ -145,7 +145,7 @@ test('an abstract socket gets the same messages, and the children of the gateway
   t.after(() => systemd.close())
   await systemd.env(start)
   await systemd.next('READY')
-  assert.equal(systemd.with('WATCHDOG').length, 0, 'nobody asked for it')
+  assert.equal(systemd.with('WATCHDOG').length, 0, 'it was not requested')
   await gw.stop('SIGTERM')
   assert.equal(gw.ended?.code, 0)
   assert.equal(systemd.with('STOPPING').length, 1)

@@ -141,7 +141,7 @@ test('the UI writes only changes: a second display of the same data is a few byt
   const tty = tui(['--interval', '0.2', '--section', 'config'])
   await tty.shows('engine_settings')
   const { cleared, bytes, frames } = tty.screen
-  await until('some more looks', () => tty.screen.frames >= frames + 3 && !tty.screen.drawing)
+  await until('some more polls', () => tty.screen.frames >= frames + 3 && !tty.screen.drawing)
   assert.equal(tty.screen.cleared, cleared)
   // only the time in the first line
   assert.ok((tty.screen.bytes - bytes) / (tty.screen.frames - frames) < 150, `${tty.screen.bytes - bytes} bytes`)
@@ -212,7 +212,7 @@ test('Ctrl-Z returns the terminal to the shell, and a continued UI redraws itsel
   const before = tty.output.length
   assert.ok(tty.output.lastIndexOf('\x1b[?1049l') > tty.output.lastIndexOf('\x1b[?1049h'))
   tty.type('fg\r')
-  await until('the view again', () => tty.output.slice(before).includes('assigned_id'))
+  await until('the view is back', () => tty.output.slice(before).includes('assigned_id'))
   tty.type('q')
   await until('the other screen left', () => tty.output.slice(before).includes('\x1b[?1049l'))
   await until(

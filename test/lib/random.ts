@@ -3,9 +3,7 @@
 /** Whether `npm run test:long` runs this file (it has a line `// Long: REASON`). */
 export const LONG = Boolean(process.env.OS_NODE_LONG)
 
-/**
- * OS_NODE_LONG=quarter, as in `.ci/run`: `npm run test:long` runs a quarter of the rounds, boots, faults and minutes.
- */
+/** OS_NODE_LONG=quarter, as in `.ci/run`: `npm run test:long` runs a quarter of the rounds, boots, faults and minutes. */
 export const QUARTER = process.env.OS_NODE_LONG === 'quarter'
 
 /** Rounds of a property: `usual` in `npm test`, `long` in `npm run test:long` (the file has a line `// Long: REASON`). */

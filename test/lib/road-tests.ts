@@ -28,7 +28,7 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     await upstream.open()
     await Promise.all(gateways.map(({ gateway }, k) => gateway.start(['--port', String(8100 + k)])))
     for (const { medium, gateway } of gateways)
-      await until(`${medium} carries`, async () => (await gateway.status()).forwarding.cursor > 10)
+      await until(`${medium} is active`, async () => (await gateway.status()).forwarding.cursor > 10)
   })
   after(async () => {
     await Promise.all(gateways.map(({ gateway }) => gateway.stop('SIGKILL')))
@@ -68,7 +68,7 @@ export function roadTests(media: readonly Medium[], delay: Weather = {}): void {
     await sleep(3000)
     // with a slow kernel a sender waits longer, closes its connection, and needs the line to reconnect
     cable.fair()
-    const { repeated, duplicates } = await until('what was not answered came again', async () => {
+    const { repeated, duplicates } = await until('unanswered packets were resent', async () => {
       const now = await received()
       return now.repeated! + now.duplicates! > before.repeated! + before.duplicates! ? now : null
     })

@@ -225,9 +225,7 @@ export class World {
     }
   }
 
-  /**
-   * The command bytes on the line: `a:3F` for data of the sender, `b:0D` for answers; without probes and delivery answers.
-   */
+  /** The command bytes on the line: `a:3F` for data of the sender, `b:0D` for answers; without probes and delivery answers. */
   get commands(): string[] {
     return this.carried.flatMap(({ from, bytes }) =>
       packetsIn(bytes)

@@ -64,7 +64,7 @@ export async function delivered(from: Machine, to: Machine): Promise<number> {
   // the files are read here: a command would block the wires, which are in this process
   const facts = (): LoggedFact[] => [...exportFacts(join(to.dataDir, 'log'), 1, realFiles)] as LoggedFact[]
   const there = (): LoggedFact[] => facts().filter(fact => keys.has(keyOf(fact)))
-  const all = (ms?: number): Promise<boolean> => until('all are there', () => there().length >= keys.size, ms)
+  const all = (ms?: number): Promise<boolean> => until('all are present', () => there().length >= keys.size, ms)
   await all(3000).catch(async () => {
     await from.start(['--port', String(await freePort())])
     await all().catch(() => undefined) // reported below, fact by fact

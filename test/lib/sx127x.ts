@@ -69,7 +69,7 @@ export class Sx127x {
 
   static async start(name: string, options: ModelOptions = {}): Promise<Sx127x> {
     const model = new Sx127x(name, options)
-    await until(`${name} is there`, () => existsSync(model.device) && existsSync(model.#control))
+    await until(`${name} is present`, () => existsSync(model.device) && existsSync(model.#control))
     return model
   }
 

@@ -61,6 +61,6 @@ export class UsbSerial {
   async unplug(): Promise<void> {
     writeFileSync(join(this.#dir, 'UDC'), '\n')
     rmSync(this.id, { force: true })
-    await until('the adapter goes', () => !this.device)
+    await until('the adapter vanishes', () => !this.device)
   }
 }

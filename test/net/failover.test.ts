@@ -19,7 +19,7 @@ inItsOwnNetwork(() => {
     gateway: { failover },
   })
   const carrier = async (name: string): Promise<void> => {
-    await until(`${name} carries`, async () => (await gateway.status()).forwarding.uplink === name)
+    await until(`${name} is active`, async () => (await gateway.status()).forwarding.uplink === name)
   }
   before(async () => {
     await upstream.open()

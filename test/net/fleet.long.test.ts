@@ -145,7 +145,7 @@ ${[0, 1, 2, 3].map(k => `  server r${k} 127.0.0.1:${FIRST_TCP + k} check inter 5
       Number((await server.ask('SELECT COUNT(*) FROM os_packets_data', sql.driver.database))[0]![0])
     await until('everything is in the database', async () => (await stored()) >= facts.size, 600_000)
     for (const { machine } of receivers)
-      await until('nothing waits', async () => {
+      await until('nothing is pending', async () => {
         const { state, lag_records } = (await machine.ask('status')).storage
         return state === 'up' && lag_records === 0
       })

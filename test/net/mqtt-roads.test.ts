@@ -230,14 +230,14 @@ describe('paths over a broker', { concurrency: 3 }, () => {
     })
     await startUp()
     await startGw()
-    await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 300)
+    await until('some are present', async () => (await askControl(up.dataDir, 'status')).received.facts > 300)
     await up.stop('SIGKILL')
     const before = (await uplink()).acked
-    await until('much is gone', async () => (await uplink()).acked > before + 500)
+    await until('much is removed', async () => (await uplink()).acked > before + 500)
     await startUp()
     await until('the backlog is gone', async () => (await uplink()).backlog < 30)
     const { facts } = (await askControl(up.dataDir, 'status')).received
-    await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts > facts + 10)
+    await until('live facts arrive', async () => (await askControl(up.dataDir, 'status')).received.facts > facts + 10)
     await gw.stop('SIGTERM')
     await up.stop('SIGTERM')
     const keys = sameValues(up, gw)
@@ -256,10 +256,10 @@ describe('paths over a broker', { concurrency: 3 }, () => {
       await startUp()
       await up.stop('SIGTERM')
       await startGw()
-      await until('the broker has taken the backlog', async () => (await uplink()).acked >= count)
+      await until('the broker accepted the backlog', async () => (await uplink()).acked >= count)
       // nothing is in flight when it is killed
       await readings(gw, false)
-      await until('the broker has taken everything', async () => (await uplink()).backlog === 0)
+      await until('the broker accepted everything', async () => (await uplink()).backlog === 0)
       if (persistence) {
         const file = join(broker.dir, 'mosquitto.db')
         rmSync(file, { force: true })
@@ -278,12 +278,15 @@ describe('paths over a broker', { concurrency: 3 }, () => {
       const before = new Set((await gw.facts()).map(keyOf))
       await readings(gw, true)
       const { facts } = (await askControl(up.dataDir, 'status')).received
-      await until('live facts come', async () => (await askControl(up.dataDir, 'status')).received.facts >= facts + 10)
+      await until(
+        'live facts arrive',
+        async () => (await askControl(up.dataDir, 'status')).received.facts >= facts + 10,
+      )
       await readings(gw, false)
-      await until('the broker has taken the rest', async () => (await uplink()).backlog === 0)
+      await until('the broker accepted the remaining packets', async () => (await uplink()).backlog === 0)
       await gw.stop('SIGTERM')
       const sent = gw.logKeys()
-      await until('what came after is there', async () => {
+      await until('later records are present', async () => {
         const came = new Set((await up.facts()).map(keyOf))
         return sent.every(key => before.has(key) || came.has(key))
       })
@@ -306,10 +309,10 @@ describe('paths over a broker', { concurrency: 3 }, () => {
     })
     await startUp()
     await startGw()
-    await until('some is there', async () => (await askControl(up.dataDir, 'status')).received.facts > 200)
+    await until('some are present', async () => (await askControl(up.dataDir, 'status')).received.facts > 200)
     const filler = join(tmpfs, 'filler')
     spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=64k'])
-    await until('it is said', async () => (await askControl(up.dataDir, 'status')).log.state !== 'ok')
+    await until('it is reported', async () => (await askControl(up.dataDir, 'status')).log.state !== 'ok')
     await until('the broker has everything', async () => (await uplink()).backlog === 0)
     rmSync(filler)
     await until('all is there', async () => (await up.facts()).filter(({ id }) => id === 'GW').length >= count).catch(

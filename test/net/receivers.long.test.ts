@@ -118,7 +118,7 @@ test('UDP: a gateway that moves to another receiver keeps its id, gets one new k
   await until('it is a state', async () => (await one.machine.ask('status')).storage.state === 'down')
   await more(10)
   const stranger = await sender('STRANGER', { medium: 'UDP', host: '127.0.0.1', port: one.port })
-  const problem = await until('it is said', async () => (await one.machine.ask('status')).ids.problem)
+  const problem = await until('it is reported', async () => (await one.machine.ask('status')).ids.problem)
   assert.match(problem, /127\.0\.0\.1|ended the connection|ECONNREFUSED/)
   assert.equal((await stranger.status()).identity.assigned_id, 0xffff_ffff)
   await server.server.restart()

@@ -60,7 +60,7 @@ inTheRig(
         }
         await radio.open({ report, lost: why => assert.fail(why), disturbed: () => undefined })
         await radio.startScan()
-        await until('heard', () => heard > 0)
+        await until('it is received', () => heard > 0)
         assert.equal(await radio.reset(), true)
         await radio.startScan()
         heard = 0
@@ -94,7 +94,7 @@ inTheRig(
         await adapter.join({ lost: why => lost.push(why), degraded: () => undefined })
         let heard = 0
         const end = adapter.listen(adapterAddress(1), () => heard++)
-        await until('heard', () => heard > 0)
+        await until('it is received', () => heard > 0)
         device?.close()
         device = undefined
         await unplugAdapters()

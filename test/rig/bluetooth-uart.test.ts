@@ -156,7 +156,7 @@ inTheRig(
       // not awaited here: the device at the other end is this process
       const command = ['transmit', '--medium', 'Bluetooth', '--sensors', rows, '--device-id', 'HAND']
       await execute(process.execPath, [script, ...command, '--config', hub.config, '--data-dir', hub.dataDir])
-      await until('it is there', () => keys(office, 'HAND').length === 1)
+      await until('it is present', () => keys(office, 'HAND').length === 1)
       assert.equal(device.connections, connections, 'over the connection that is open')
     })
 

@@ -138,7 +138,7 @@ inTheRig(
       ]) {
         const before = (await link('plain')).detail
         tool('hcitool', '-i', 'hci0', 'cmd', ...command)
-        await until('heard again', async () => {
+        await until('it is received again', async () => {
           const { disturbed, advertisements } = (await link('plain')).detail
           return disturbed > before.disturbed && advertisements > before.advertisements + 3
         }).catch(async error => {

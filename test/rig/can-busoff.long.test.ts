@@ -133,7 +133,7 @@ inTheRig(
     test('packets are sent over the controllers', async () => {
       const packet = Buffer.from('x'.repeat(500))
       assert.ok(await near.send(packet))
-      await until('it is there', () => got.length === 1)
+      await until('it is present', () => got.length === 1)
       assert.equal(got[0], packet.toString())
       assert.equal(near.counters.detail!.bitrate, 250_000)
     })
@@ -148,7 +148,7 @@ inTheRig(
       const link = canLink('can0')
       assert.deepEqual([link.state, link.bus_offs, link.restarts], ['error-active', 1, 1])
       assert.ok(await near.send(Buffer.from('and resumes')))
-      await until('it is there', () => got.at(-1) === 'and resumes')
+      await until('it is present', () => got.at(-1) === 'and resumes')
       const { bus_offs, restarts, error_frames } = near.counters.detail!
       assert.deepEqual([bus_offs, restarts], [1, 1])
       assert.ok(error_frames! >= 2)

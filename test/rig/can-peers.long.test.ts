@@ -102,7 +102,7 @@ inTheRig(() => {
         .slice(-8)
         .map(keyOf),
     )
-    await until('the other peer has something', () => from13().length > 5)
+    await until('the other peer has packets', () => from13().length > 5)
     const { uplinks, links } = await status(nodes[2])
     assert.equal(uplinks.to2.delivery, 'acked')
     assert.notEqual(links.to1.state, 'up')

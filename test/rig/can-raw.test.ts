@@ -82,7 +82,7 @@ inTheRig(() => {
     send('1ABCDEF0#0102030405060708')
     send('5A1##1' + '11'.repeat(64))
     send('7FF#R4')
-    await until('all are heard', () => heard.length === 4)
+    await until('all are received', () => heard.length === 4)
     assert.deepEqual(
       heard.map(({ time: _, ...frame }) => frame),
       [
@@ -105,7 +105,7 @@ inTheRig(() => {
     const others = listen('vcan0', { fd: true, filters: [{ id: 0x200, mask: 0x700 + CAN_EFF, invert: true }] })
     const none = listen('vcan0', { filters: [] })
     for (const frame of ['123#01', '2AB#02', '2AB##003', '18FE1234#04', '18FF1234#05']) send(frame)
-    await until('all are heard', () => some.heard.length === 2 && others.heard.length === 3)
+    await until('all are received', () => some.heard.length === 2 && others.heard.length === 3)
     assert.deepEqual(
       some.heard.map(frame => frame.data),
       ['02', '04'],
@@ -157,7 +157,7 @@ inTheRig(() => {
       dumped.lines.map(line => line.split(' ')[2]!.replace('##4', '##0')),
       want,
     )
-    await until('we hear them ourselves', () => heard.length === 100)
+    await until('we receive our own packets', () => heard.length === 100)
     assert.ok(heard.every(frame => frame.way === 3))
   })
 
@@ -253,7 +253,7 @@ inTheRig(() => {
       sender.on('close', () => resolve(text))
     })
     const { sent, ms, waits } = JSON.parse(said)
-    await until('all are there', () => got + socket.dropped >= sent)
+    await until('all are present', () => got + socket.dropped >= sent)
     const each = marks.slice(1).map((at, k) => at - marks[k]!)
     t.diagnostic(`${sent} frames in ${ms} ms, ${waits} waits; ms for each second: ${each.map(Math.round).join(' ')}`)
     assert.deepEqual([got, wrong, socket.dropped], [rate * seconds, 0, 0])
@@ -262,9 +262,7 @@ inTheRig(() => {
   })
 })
 
-/**
- * Sends numbered frames at an even rate, never a second ahead: a separate program, so that the receiver has its own process.
- */
+/** Sends numbered frames at an even rate, never a second ahead: a separate program, so that the receiver has its own process. */
 const SENDER = `
 const [root, name, rate, seconds] = process.argv.slice(1)
 const module_ = { exports: {} }

@@ -89,7 +89,7 @@ inTheRig(() => {
     supervisor.add(peer)
     await until('the peer is up', () => supervisor.get('peer')!.state.state === 'up')
     assert.ok(await peer.send(Buffer.from('after a thousand times')))
-    await until('it is there', () => got.length === 1)
+    await until('it is present', () => got.length === 1)
     await supervisor.stop()
   })
 })

@@ -124,7 +124,7 @@ inTheRig(() => {
     assert.match(down.reason, /vcan0/)
     tool('ip', 'link', 'set', 'vcan0', 'up')
     await until('up', async () => ['up', 'degraded'].includes((await status()).links.engine.state))
-    await until('heard again', () => {
+    await until('it is received again', () => {
       send('12C#0177')
       return newest().get('One')?.value === 0x77 * 1e5
     })

@@ -150,7 +150,7 @@ inTheRig(() => {
     assert.ok((await Promise.all(sent)).every(Boolean))
     const ms = performance.now() - since
     tool('tc', 'qdisc', 'del', 'dev', 'vcan0', 'root')
-    await until('all are there', () => listener.got.length >= 366)
+    await until('all are present', () => listener.got.length >= 366)
     const waited = nodes.reduce((sum, { medium }) => sum + medium.counters.detail!.queue_full!, 0)
     t.diagnostic(`${waited} waits in ${ms.toFixed()} ms`)
     assert.ok(waited > 0)
@@ -197,7 +197,7 @@ inTheRig(() => {
     const a = await open({ peers: [two], max_packet: 8300 })
     const b = await open({ mode: 'listen', peers: [{ tx_id: 0x7e8, rx_id: 0x7e0 }], max_packet: 8300 })
     assert.ok(await a.medium.send(bytes(8300)))
-    await until('it is there', () => b.got.length === 1)
+    await until('it is present', () => b.got.length === 1)
     assert.deepEqual(b.got[0]!.packet, bytes(8300))
     assert.equal(await a.medium.send(bytes(8301)), false)
   })

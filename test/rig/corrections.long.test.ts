@@ -102,15 +102,15 @@ inTheRig(
         assert.equal(unsure.time.quality, 'unsynced')
         assert.ok(unsure.time.jumps >= 2, JSON.stringify(unsure.time))
         assert.match(machine.run('status').stdout, /time unsynced/)
-        assert.deepEqual(server.times, [], 'nothing goes up without a time')
-        await until('its rows are there', async () => (await rows()).length >= 24)
+        assert.deepEqual(server.times, [], 'nothing is sent upstream without a time')
+        await until('its rows are present', async () => (await rows()).length >= 24)
         const before = byUuid(await rows())
 
         await server.tell()
         await until('the time is right', async () => (await status()).time.quality === 'server')
         await facts(4)
         assert.match(machine.run('status').stdout, /time server/)
-        const right = await until('the database is put right', async () => {
+        const right = await until('the database is corrected', async () => {
           const list = await rows()
           return list.length > before.size && list.every(row => row.timestamp_raw > TRUE / 1000 - 600) ? list : null
         })
@@ -132,7 +132,7 @@ inTheRig(
         )
         assert.equal((await rows(`&until=${Math.floor((TRUE - spent) / 1000) - 3}`)).length, 0)
         assert.ok((await rows(`&since=${Math.floor((TRUE - spent) / 1000) - 3}`)).length >= right.length)
-        await until('the backlog has gone up', () => server.times.length >= right.length)
+        await until('the backlog was sent', () => server.times.length >= right.length)
         for (const time of server.times) assert.ok(Math.abs(time - TRUE) < 2 * spent + 5000, `${time} went up`)
         for (let n = 1; n < server.times.length; n++)
           assert.ok(server.times[n]! > server.times[n - 1]!, `in order: ${server.times}`)
@@ -141,7 +141,7 @@ inTheRig(
         setClock(start)
         server.trueAt = null
         await machine.start(['--port', String(WEB)], WEB)
-        const again = await until('the rows are there again', async () => {
+        const again = await until('the rows are back', async () => {
           const list = await rows()
           return list.length >= right.length ? list : null
         })

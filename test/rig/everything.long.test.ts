@@ -30,9 +30,7 @@ const log = { commit_interval_ms: 200 }
 const air = { region: 'none', frequency_hz: 869_525_000, bandwidth_khz: 125, spreading_factor: 7 }
 const physical_status = { lora: true, uart: true, can: true }
 
-/**
- * growth of the resident memory that is no leak: an open window of the SQL view (6 MB), machine code, garbage not collected yet
- */
+/** growth of the resident memory that is no leak: an open window of the SQL view (6 MB), machine code, garbage not collected yet */
 const MORE_MB = 24
 
 /** The state of a link whose plug was pulled, and of one that is up before its devices send again. */
@@ -196,7 +194,7 @@ inTheRig(
         const others = async (): Promise<[string, Link][]> =>
           Object.entries<Link>((await status(gateway)).links).filter(([name]) => !links.includes(name))
         await out()
-        const down = await until(`${what}: told`, async () => {
+        const down = await until(`${what}: reported`, async () => {
           const all = await those()
           return all.every(({ state }) => state === 'down') ? all : null
         })
@@ -204,7 +202,7 @@ inTheRig(
           assert.match(reason!, TOLD[links[k]!]!)
         })
         await sleep(SECONDS * 10)
-        await until(`${what}: all others are read on`, async () =>
+        await until(`${what}: all others are still read`, async () =>
           (await others()).every(([name, { reads }]) => reads === undefined || reads > before[name]!.reads! + 10),
         )
         await back()
@@ -308,7 +306,7 @@ inTheRig(
       const facts = logged(distant)
       const keys = new Set(facts.map(keyOf))
       const heard = (): LoggedFact[] => logged(gateway).filter(fact => keys.has(keyOf(fact)))
-      const got = await until('all came', () => (heard().length >= facts.length ? heard() : null)).catch(
+      const got = await until('everything arrived', () => (heard().length >= facts.length ? heard() : null)).catch(
         async error => {
           const there = new Set(heard().map(keyOf))
           const missing = facts.filter(fact => !there.has(keyOf(fact)))

@@ -286,9 +286,7 @@ async function check(
   }
 }
 
-/**
- * Runs once and starts from about one in `stride` of its points; returns how many of each kind, and how many there are.
- */
+/** Runs once and starts from about one in `stride` of its points; returns how many of each kind, and how many there are. */
 async function liveAndCheck(name: string, count: number, stride: number, files = realFiles) {
   const disk = new NotedDisk(name, DIR)
   const life = new Life(disk, files)

@@ -46,9 +46,9 @@ inTheRig(
     }
     before(async () => {
       await machine.start([], port)
-      token = await until('the token is told', () => /admin token +(\S+)/.exec(machine.output)?.[1])
+      token = await until('the token is printed', () => /admin token +(\S+)/.exec(machine.output)?.[1])
       // queried by HTTP: in the rig a start of the program takes seconds
-      await until('the outputs are held', async () => {
+      await until('the outputs are requested', async () => {
         const items = (await ask('/api/outputs'))[1].items as { value: number | null }[]
         return items.length > 0 && items.every(({ value }) => value !== null)
       })
@@ -98,7 +98,7 @@ inTheRig(
       assert.equal(wrong.code, 1)
       assert.match(wrong.stderr, /no output is named pmup; did you mean pump\?/)
       assert.equal((await askGateway(machine, 'gpio', 'set', 'pump', '2')).code, 2)
-      await until('it is told', () => /output shed\.pump set to 1/.test(machine.output))
+      await until('it is reported', () => /output shed\.pump set to 1/.test(machine.output))
     })
 
     test('changes of the pins are logged', async () => {

@@ -127,7 +127,7 @@ inTheRig(() => {
       toggle(round + 1)
       Atomics.wait(still, 0, 0, 21)
     }
-    await until('what was kept came', () => total >= 4000 + 1024)
+    await until('kept records arrived', () => total >= 4000 + 1024)
     toggle(1)
     await until('the next edges came', () => total + held.missed >= 4000 + 61 * 32)
     assert.deepEqual([total + held.missed, total], [4000 + 61 * 32, 4000 + 1024 + 32])
@@ -167,7 +167,7 @@ inTheRig(() => {
       error => told.push(error),
     )
     sim.pull()
-    await until('it is told', () => told.length > 0)
+    await until('it is reported', () => told.length > 0)
     assert.ok(errnoIs('ENODEV')(told[0]))
     await assert.rejects(output.values(), errnoIs('ENODEV'))
     await assert.rejects(output.set(0, 1), errnoIs('ENODEV'))

@@ -45,7 +45,7 @@ inTheRig(
     /** levels at the pins, in the order of `outputs` */
     const levels = (): number[] => outputs.map(({ pin }) => sim.level(at(pin)))
     const held = (): Promise<unknown> =>
-      until('the outputs are held', async () =>
+      until('the outputs are requested', async () =>
         (await machine.ask('gpio')).outputs.every(({ value }: { value: number | null }) => value !== null),
       )
     const set = (name: string, value: 0 | 1): Promise<unknown> => machine.ask('gpio set', { name, value })
@@ -133,7 +133,7 @@ inTheRig(
       assert.equal(await counted(), sent)
       machine.configure(config({ outputs: outputs.filter(({ pin }) => pin !== 'valve') }))
       await machine.ask('reload')
-      await until('the valve is let go of', async () => (await machine.ask('gpio')).outputs.length === 3)
+      await until('the valve is released', async () => (await machine.ask('gpio')).outputs.length === 3)
       machine.configure(config())
       await machine.ask('reload')
       await held()

@@ -144,7 +144,7 @@ inTheRig(() => {
         /^\/dev\/i2c-5( 0x..)?: (no end of transfer in 1000 ms|a call into the kernel has not come back)/,
       )
     const seen = stuck['outside']!.rx
-    await until('the other bus is read on', async () => {
+    await until('the other bus is still read', async () => {
       const { outside } = await states()
       return outside!.state === 'up' && outside!.rx > seen + 6
     })
@@ -153,7 +153,7 @@ inTheRig(() => {
       /battery is down: \/dev\/i2c-5: a call into the kernel has not come back/,
     )
     first.recover()
-    await until('they come back by themselves', () => all('up', 'room', 'battery'))
+    await until('they return without help', () => all('up', 'room', 'battery'))
   })
 
   test('a line held low, as the adapter itself reports it, is a lost link with what to check', async () => {

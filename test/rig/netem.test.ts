@@ -43,7 +43,7 @@ inTheRig(() => {
       if (apart) await sleep(2)
     }
     let [seen, quiet] = [0, 0]
-    await until('no more is on its way', () => {
+    await until('nothing more is in flight', () => {
       quiet = answers.length === seen ? quiet + 1 : 0
       seen = answers.length
       return quiet > QUIET

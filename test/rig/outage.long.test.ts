@@ -29,7 +29,7 @@ inTheRig(
     })
 
     test('after an outage the backlog arrives paced and in order, and the live readings in parallel', async t => {
-      await until('the road is good', async () => (await busy.status()).forwarding.cursor > 50)
+      await until('the path is good', async () => (await busy.status()).forwarding.cursor > 50)
       const cut = Date.now()
       cable.silence()
       await until('a large backlog', async () => (await busy.status()).forwarding.backlog > 1150)

@@ -119,7 +119,7 @@ inTheRig(
     })
 
     test('in the end both logs have the same facts, each once', async () => {
-      const { cursor } = await until('nothing waits', async () => {
+      const { cursor } = await until('nothing is pending', async () => {
         const { forwarding } = await status(gw)
         return forwarding.backlog <= 5 ? forwarding : null
       })
@@ -148,7 +148,7 @@ inTheRig(
           () => true,
           () => false,
         )
-      await until('nothing goes out', async () => !(await taken()))
+      await until('nothing is sent', async () => !(await taken()))
       const start = performance.now()
       const closing = line.close()
       await sleep(100)

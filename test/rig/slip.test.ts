@@ -48,9 +48,7 @@ inTheRig(
       machines.push(made)
       return made
     }
-    /**
-     * A gateway that receives from the board and sends to it, both over the line at /run/a or what `link` specifies.
-     */
+    /** A gateway that receives from the board and sends to it, both over the line at /run/a or what `link` specifies. */
     const gatewayTo = (medium: string, link: Record<string, unknown>, uplink: Record<string, unknown>) => ({
       gateway: {
         sources: [{ name: 'cpu', type: 'cpu', interval_ms: 100 }],

@@ -141,7 +141,7 @@ inTheRig(() => {
 
     bad.recover()
     await other.close()
-    await until('what it opened late is closed', () => readdirSync('/proc/self/fd').length <= fds)
+    await until('a late opening is closed', () => readdirSync('/proc/self/fd').length <= fds)
     await until('its thread has ended', () => readdirSync('/proc/self/task').length <= threads)
     await line.open(events)
     bad.hang()

@@ -51,7 +51,7 @@ inTheRig(
     test('a gateway that starts in 1970 reaches its upstream by TLS and gets the right time from it', async () => {
       assert.ok(Date.now() < 2 * DAY)
       const since = performance.now()
-      await until('the upstream told the time', async () => (await timeOf()).quality === 'server')
+      await until('the upstream sent the time', async () => (await timeOf()).quality === 'server')
       await assertRight(since)
     })
 
@@ -65,7 +65,7 @@ inTheRig(
         const { last_sync } = await timeOf()
         const since = performance.now()
         setClock(jump === null ? DAY : Date.now() + jump)
-        await until('the time was told anew', async () => {
+        await until('the time was sent again', async () => {
           const { quality, last_sync: now } = await timeOf()
           return quality === 'server' && now !== last_sync
         })

@@ -99,7 +99,7 @@ test('TCP: late answers are not mixed up, a closed connection is reopened, a dea
     assert.ok(value === 21 || value === null)
     await sleep(50)
   }
-  await until('the slave is asked again', async () => (await values(quick))[0] === 21)
+  await until('the slave is polled again', async () => (await values(quick))[0] === 21)
   const patient = { ...options, timeout_ms: 60_000, registers: holding(151) }
   const closes = await open(modbusTcp.create('closes', patient, context))
   assert.match((await errors(closes))[0]!, /no answer from slave 255: the connection is gone/)
@@ -136,7 +136,7 @@ test('TCP: closed while it connects and opened again: one connection, and the an
 async function line(): Promise<{ ours: string; theirs: string }> {
   const [ours, theirs] = [join(dir, `a${started.length}`), join(dir, `b${started.length}`)]
   await run('socat', `pty,raw,echo=0,link=${ours}`, `pty,raw,echo=0,link=${theirs}`)
-  await until('the terminals are there', () => existsSync(ours) && existsSync(theirs))
+  await until('the terminals exist', () => existsSync(ours) && existsSync(theirs))
   return { ours, theirs }
 }
 
@@ -166,7 +166,7 @@ test('RTU: noise on the line and late answers give no wrong value', async () => 
   const quick = await open(modbusRtu.create('quick', { ...options, registers: holding(7) }, context))
   assert.deepEqual(await errors(slow), ['no answer from slave 5'])
   let noise = 0
-  await until('the slave is heard again', async () => {
+  await until('the slave answers again', async () => {
     // another device sends in between
     writeFileSync(theirs, Buffer.from([0, 0xff, 5, 3, noise++ & 0xff]))
     const [value] = await values(quick)

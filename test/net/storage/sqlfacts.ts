@@ -13,9 +13,7 @@ export const factOf = (k: number, more: Partial<Fact> = {}): Fact => ({
   ...more,
 })
 
-/**
- * Facts of every kind: late, duplicated, with unset clocks, ahead of time, with texts that are difficult for a database.
- */
+/** Facts of every kind: late, duplicated, with unset clocks, ahead of time, with texts that are difficult for a database. */
 export function fill(log: FlashLog, seed: number, count: number): string[] {
   const random = prng(seed)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!

@@ -68,7 +68,7 @@ test('an unchanged screen is a few bytes on the line', async () => {
   const tty = tui('bios', '--section', 'config', '--interval', '0.2')
   await tty.shows('engine_settings')
   const { cleared, bytes, frames } = tty.screen
-  await until('some more looks', () => tty.screen.frames >= frames + 3 && !tty.screen.drawing)
+  await until('some more polls', () => tty.screen.frames >= frames + 3 && !tty.screen.drawing)
   assert.equal(tty.screen.cleared, cleared)
   assert.ok((tty.screen.bytes - bytes) / (tty.screen.frames - frames) < 150, `${tty.screen.bytes - bytes} bytes`)
   tty.type('q')

@@ -113,7 +113,7 @@ const OPERATIONS: readonly Operation[] = [
           ['DEV', T],
           ['B', T + 1],
         ],
-        'what an item says goes before what all share',
+        'the values of an item override the common ones',
       )
       return packets
     },
@@ -166,7 +166,7 @@ const OPERATIONS: readonly Operation[] = [
       const packets = [1, 2, 3, 4].map(k => node.transmit([['T1', 'OK', k, 'Cel']])[0])
       const facts = packets.map(packet => node.receive(packet))
       const relayed = node.relay(packets[3]!)
-      assert.deepEqual([packets[3]![0], relayed[0]], [0xaa, 0x3f], 'a DIFF goes on as a FULL')
+      assert.deepEqual([packets[3]![0], relayed[0]], [0xaa, 0x3f], 'a DIFF is forwarded as a FULL')
       assert.equal(node.receive(relayed).s1_v, facts[3]!.s1_v)
       return relayed
     },

@@ -338,5 +338,5 @@ test('an update that changes nothing writes nothing; a change by another program
   assert.deepEqual([text(), saved, told.length], [written, 2, 1])
   rmSync(file)
   store.update(log)
-  assert.equal(text(), written, 'a file that is gone is there again')
+  assert.equal(text(), written, 'a missing file is back')
 })

@@ -221,7 +221,7 @@ test('an upstream that names no key does not slow the uplink, except for an occa
     }
     assert.ok((await burst()) <= 24, 'the first ones wait for the answer')
     await w.run(12_000)
-    assert.ok((await burst()) > 80, 'nobody names a key')
+    assert.ok((await burst()) > 80, 'no key is named')
     await w.run(60_000)
     assert.ok((await burst()) <= 24, 'a new round')
     await w.run(12_000)

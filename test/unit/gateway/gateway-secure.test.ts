@@ -358,7 +358,7 @@ describe('require_secure', () => {
     const w = await world(t, { requireSecure: { client: true, server: true }, lose: p => p[0] === 0x0d })
     w.fact()
     await w.run(9000)
-    assert.equal(w.data.length, 3, 'at once, after 2 s and after 4 s more')
+    assert.equal(w.data.length, 3, 'immediately, after 2 s and after 4 s more')
     assert.deepEqual(
       { ...w.link.state, since: 0 },
       { state: 'degraded', since: 0, reason: 'no secure session: no answer to 2 key requests of AID 5' },

@@ -193,7 +193,7 @@ test('a fact that no record can hold is counted and acknowledged, so that it is 
   receive.packet(frame(5, 1, 3), from('a'))
   await new Promise(setImmediate)
   assert.deepEqual([receive.counters.too_large, receive.counters.refused, kept.length], [1, 2, 0])
-  assert.deepEqual(answers, ['a 5 0 1'], '2 is done with, 1 and 3 are to come again')
+  assert.deepEqual(answers, ['a 5 0 1'], '2 is done, 1 and 3 are to be resent')
   full = false
   receive.packet(frame(5, 1, 3), from('a'))
   await commit()

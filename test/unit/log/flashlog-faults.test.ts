@@ -248,7 +248,7 @@ test('random faults at every kind of operation: no acknowledged record is lost, 
       [...there].sort((a, b) => a - b),
     )
     for (const seq of acknowledged) assert.ok(there.includes(seq), `seed ${seed}: ${seq}`)
-    assert.ok(again.lastSeq > log.lastSeq, 'seqs are not used again')
+    assert.ok(again.lastSeq > log.lastSeq, 'seqs are not reused')
     assert.ok(acknowledged.size > 10)
   }
 })

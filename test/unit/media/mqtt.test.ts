@@ -247,7 +247,7 @@ test('while unsettled packets block reading, pings are sent and the connection s
   })
   t.after(() => connection.close())
   await connection.subscribe('os/+/up', 1)
-  await until('the reading is held back', () => settles.length === 2)
+  await until('the reading is delayed', () => settles.length === 2)
   // after one and a half keep-alive intervals without an answer the connection would be dropped
   await until('the broker was pinged', () => broker.count('pingreq') >= 6)
   assert.equal(settles.length, 2)

@@ -122,7 +122,7 @@ const inside = (): void => {
     deaf.onEdges(edges => {
       heard += edges.count
     })
-    await until('what was kept is told', () => heard > 1000)
+    await until('kept records are reported', () => heard > 1000)
     await other.set(0, 1)
     await until('the next one too', () => heard + deaf.missed === 1501)
     assert.ok(deaf.missed > 0)

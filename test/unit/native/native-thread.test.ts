@@ -90,7 +90,7 @@ test('a call that misses its deadline marks the bus stuck until it returns; no l
   await assert.rejects(bus.read('/proc/self/stat', into, LONG), code('BUS_STUCK'))
   assert.deepEqual(states, [true])
   chip.letGo()
-  await until('the call comes back', () => !bus.stuck)
+  await until('the call returns', () => !bus.stuck)
   assert.deepEqual(states, [true, false])
   assert.equal(into.toString(), '........', 'a late answer is thrown away')
   assert.equal(await bus.read('/proc/self/stat', into, LONG), 8)

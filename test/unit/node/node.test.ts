@@ -33,7 +33,7 @@ test('a time is stamped in milliseconds or sent as supplied; an implausible date
   const opened = bench.node('time-server', { assigned_id: 900 })
   const { response } = opened.receiveViaProtocol(node.transmit([])[0], 'client:1')
   node.receiveViaProtocol(response!, SERVER)
-  assert.equal(wire({ t: 77 }), 77_000, 'with a secure dict it goes as it is')
+  assert.equal(wire({ t: 77 }), 77_000, 'with a secure dict it is sent unchanged')
   for (const t of [-1, Number.NaN, Number.POSITIVE_INFINITY, '5' as never])
     assert.throws(() => node.transmit(ROWS, null, 'ONLINE', { t }), { code: 'BAD_TIME' })
 })

@@ -141,7 +141,7 @@ test('refreshProtocol closes and rebuilds; the new link opens only after the old
   free()
   assert.equal(await sent, true)
   assert.equal(world.made.length, 2)
-  assert.equal(await old.send(Buffer.from('3')), false, 'who kept the old one is told')
+  assert.equal(await old.send(Buffer.from('3')), false, 'the owner of the old one is named')
   assert.equal(all.refreshProtocol('TCP'), null)
   assert.equal(all.refreshProtocol('pigeon'), null)
   config.set(status('udp'), false)

@@ -182,7 +182,7 @@ test('a refused row leaves the template as it was', () => {
       'DIFF',
     )
   send(1, 1)
-  assert.equal(send(2, 0.00001)[6], 2, 'the good row goes under its own template')
+  assert.equal(send(2, 0.00001)[6], 2, 'the valid row is sent under its own template')
   const diff = send(2, 1)
   assert.equal(diff[0], 0xaa)
   assert.equal(diff[13], 0b0010, 'the value that was not sent is still to be sent')

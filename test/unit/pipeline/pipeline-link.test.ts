@@ -337,9 +337,7 @@ test('a peer that stopped answering may know only older bare packets: every slot
   }
 })
 
-/**
- * The first sensor of a body by the rules of the C decoders: unit and value as 32-bit fixed point; null where they refuse it.
- */
+/** The first sensor of a body by the rules of the C decoders: unit and value as 32-bit fixed point; null where they refuse it. */
 function cDecoder(body: string): { unit: string; scaled: number } | null {
   const cut = /^[^|]*\|([^>]+)>[^.]*\.([^:]+):([^|]+)/.exec(body)
   if (!cut || !/^-?[0-9a-zA-Z]+$/.test(cut[3]!)) return null

@@ -172,7 +172,7 @@ test('noise that happens to look like a firmware body is not decoded as a sensor
   const full = (body: Buffer): Received => receiver.receive(secret(0x40, 0, body))
   for (const body of [Buffer.from('\x07T|K|1A'), Buffer.from([0x54, 0x7c, 0xff, 0x7c, 0x31])]) {
     const got = full(body)
-    assert.equal(got.kind === 'error' && got.code, 'BAD_KEY', 'its sender is asked for another key')
+    assert.equal(got.kind === 'error' && got.code, 'BAD_KEY', 'another key is requested from its sender')
     assert.equal(fusion.decompress(secret(0x40, 0, body), KEY).error, 'CRC8 mismatch')
   }
   assert.equal(full(Buffer.from('T|K|1A')).kind, 'fact')

@@ -21,7 +21,7 @@ test('the quality names the source of the time', () => {
   node.noteServerTime(TRUE / 1000)
   assert.equal(node.quality, 'server')
   os.wallMs = 0
-  assert.equal(node.quality, 'unsynced', 'the OS clock jumped: until somebody vouches again')
+  assert.equal(node.quality, 'unsynced', 'the OS clock jumped: until a time source confirms it again')
   assert.equal(node.now(), TRUE)
   node.noteServerTime(TRUE / 1000)
   assert.equal(node.quality, 'server')
@@ -107,7 +107,7 @@ test('a time confirmed by NTP continues over every jump until a time source conf
     assert.equal(node.quality, 'unsynced')
   }
   os.wallMs = TRUE
-  assert.equal(node.now(), TRUE, 'set right again')
+  assert.equal(node.now(), TRUE, 'corrected again')
   os.wallMs = TRUE + 10_000
   node.confirmTime('ntp')
   assert.equal(node.now(), TRUE + 10_000)

@@ -249,7 +249,7 @@ test('an idle view has no worker until a query comes or a window is due', async 
   const again = await opened(dir, { idleMs: 30 })
   await again.db.connect()
   const { state: rests, packets: stored } = again.db.status()
-  assert.deepEqual([rests, stored], ['resting', 120], 'what the log holds is known before the first query')
+  assert.deepEqual([rests, stored], ['resting', 120], 'the content of the log is known before the first query')
   assert.equal((await again.db.counted()).packets, 120)
   assert.equal((await again.db.queryPackets()).total, 120)
   await again.stop()

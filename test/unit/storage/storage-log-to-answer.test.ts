@@ -178,7 +178,7 @@ test('the oldest packets are removed from a full window and counted, also while 
       for (const fact of facts.slice(1500)) seq = log.appendFact(fact, { medium: 'UDP' })
       assert.ok(db.lagRecords() <= 500)
       await log.committed(seq)
-      await until('it is fed', () => db.lagRecords() === 0)
+      await until('the watchdog is fed', () => db.lagRecords() === 0)
       const { packets, total } = await db.queryPackets({ limit: 500 })
       assert.deepEqual([total, packets[0]!.timestamp_raw, packets.at(-1)!.timestamp_raw], [200, T0 + 1999, T0 + 1800])
       const kept = facts.slice(1800)
@@ -204,7 +204,7 @@ test('a sync of the clock corrects earlier readings, in the worker too', async (
       const { packets } = await db.queryPackets({ device_id: id })
       return packets.map(p => [p.timestamp_raw, p.payload_json.t_raw])
     }
-    await until('it is fed', () => db.lagRecords() === 0)
+    await until('the watchdog is fed', () => db.lagRecords() === 0)
     assert.deepEqual(await seen('own'), [[T0 + 8, T0 * 1000 + 8_100]])
     assert.deepEqual(await seen('foreign'), [[T0, T0 * 1000 + 400]])
   })

@@ -122,7 +122,7 @@ test('a reader that reads nothing for stall_ms is cut off, one that reads someth
   assert.deepEqual([slow.destroyed, fast.destroyed, connections.cut], [true, false, 2])
   fast.destroy()
   await timers.advance(1000)
-  assert.equal(timers.pending, 0, 'nobody to look at')
+  assert.equal(timers.pending, 0, 'nothing to check')
 })
 
 test('unread data may be 16 MB in total; beyond that the reader with most of it is cut off', () => {

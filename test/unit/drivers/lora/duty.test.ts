@@ -13,9 +13,7 @@ import { ManualClock } from '../../../lib/manual'
 import { prng } from '../../../lib/random'
 import { mostSent, type Sending } from './fake'
 
-/**
- * Sends as often as allowed, with random intervals and lengths; the transmissions end a little late, as real ones do.
- */
+/** Sends as often as allowed, with random intervals and lengths; the transmissions end a little late, as real ones do. */
 function drive(limits: readonly Limit[], seed: number, hours: number, greedy: boolean): Sending[] {
   const random = prng(seed)
   const duty = new DutyCycle(limits)

@@ -11,9 +11,7 @@ export interface Sending {
   readonly to: number
 }
 
-/**
- * The maximum that was sent within any window of that length; the maximum is in a window that ends with a transmission.
- */
+/** The maximum that was sent within any window of that length; the maximum is in a window that ends with a transmission. */
 export function mostSent(sent: readonly Sending[], windowMs: number): number {
   let worst = 0
   let first = 0

@@ -292,7 +292,7 @@ test('the queue: a newer answer replaces an older one of its epoch, others stay;
   for (let k = queue.length; k < MOST_WAITING; k++) add('pong', Buffer.of(COMMAND.PONG, 0, k))
   assert.deepEqual(await settled(), [])
   add('one too many', Buffer.of(COMMAND.PONG, 1, 0))
-  assert.deepEqual(await settled(), [['newer', false]], 'the oldest answer goes')
+  assert.deepEqual(await settled(), [['newer', false]], 'the oldest answer is dropped')
   for (let k = 0; k <= MOST_WAITING; k++) add(`data ${k}`, Buffer.of(COMMAND.DATA_FULL, k))
   assert.deepEqual(await settled(), [[`data ${MOST_WAITING}`, false]], 'a packet too many is refused')
   assert.equal(queue.isAnswer(queue.peek()!), true)

@@ -92,7 +92,7 @@ const end = async (...all: Station[]): Promise<void> => {
     const closed = medium.close()
     await world.run(100)
     await closed
-    assert.deepEqual([chip.openSpis, chip.pins], [0, 0], 'bus and lines are given back')
+    assert.deepEqual([chip.openSpis, chip.pins], [0, 0], 'bus and lines are released')
   }
 }
 
@@ -177,7 +177,7 @@ test('a packet that arrives just before a channel check or a send is read first'
     assert.deepEqual([b.heard.map(({ packet }) => packet), a.heard.length], [[hex(bytes(40, 2))], 1])
     assert.equal(await a.send(bytes(30, 3)), true)
     await world.run(50)
-    assert.equal(b.heard.length, 2, 'it hears again')
+    assert.equal(b.heard.length, 2, 'it receives again')
     await end(a, b)
   }
 })

@@ -102,7 +102,7 @@ test('R17: two ends with an echo, NULs before every frame and noise between them
   const one = await open(t, a!, {}, slowTime())
   const two = await open(t, b!, { mode: 'listen' }, slowTime())
   for (let k = 0; k < 50; k++) assert.equal(await one.medium.send(dataPacket(k)), true)
-  await until('all came', () => two.got.length === 50)
+  await until('everything arrived', () => two.got.length === 50)
   assert.deepEqual(
     two.got.map(({ packet }) => packet),
     Array.from({ length: 50 }, (_, k) => Buffer.from(dataPacket(k))),
@@ -125,7 +125,7 @@ test('both ends send at the same time: nothing is lost, since neither starts whi
     two.medium.send(dataPacket(100 + k)),
   ])
   await Promise.all(sends.flat())
-  await until('all came', () => one.got.length === 20 && two.got.length === 20)
+  await until('everything arrived', () => one.got.length === 20 && two.got.length === 20)
 })
 
 test('a master and three slaves: each sends only in its turn, and is identified by its address', async t => {
@@ -139,7 +139,7 @@ test('a master and three slaves: each sends only in its turn, and is identified 
   await Promise.all(
     slaves.flatMap((end, k) => Array.from({ length: 15 }, (_, n) => end.medium.send(dataPacket(1000 * k + n)))),
   )
-  await until('all came', () => chief.got.length === 45)
+  await until('everything arrived', () => chief.got.length === 45)
   for (let k = 0; k < 3; k++) {
     const mine = chief.got.filter(({ origin }) => origin.address === `${m!.path}#${7 + k}`)
     assert.deepEqual(
@@ -149,7 +149,7 @@ test('a master and three slaves: each sends only in its turn, and is identified 
   }
   // the master's own packets are for all, and no slave receives another's
   await chief.medium.send(dataPacket(5))
-  await until('heard', () => slaves.every(({ got }) => got.length === 1))
+  await until('it is received', () => slaves.every(({ got }) => got.length === 1))
   for (const { got } of slaves) assert.equal(got[0]!.origin.address.endsWith('#master'), true)
   assert.equal(chief.medium.counters.detail!.missed_turns, 0)
   // between two polls only the polled slave has sent
@@ -189,7 +189,7 @@ test('a dead slave is named, costs the others nothing, and is polled again when 
   const alive = await open(t, a!, slave(1))
   await until('named', () => chief.complaints.includes('no answer from 2'))
   for (let k = 0; k < 20; k++) await alive.medium.send(dataPacket(k))
-  await until('all came', () => chief.got.length === 20)
+  await until('everything arrived', () => chief.got.length === 20)
   bus.join(b!)
   const back = await open(t, b!, slave(2))
   await back.medium.send(dataPacket(99))
@@ -209,7 +209,7 @@ test('both masters notice a second master, and only one of them continues', asyn
     [one, two].some(({ complaints }) => complaints.some(text => /another master/.test(text))),
   )
   const sent = end.medium.send(dataPacket(1))
-  await until('one goes on', () => one.got.length + two.got.length >= 2)
+  await until('one continues', () => one.got.length + two.got.length >= 2)
   assert.equal(await sent, true)
 })
 

@@ -104,7 +104,7 @@ test('R15: two adapters that return with exchanged numbers are distinguished; a 
   const before = (await names.usbOf(one))!
   for (const tty of ['ttyUSB6', 'ttyUSB7']) gone(tty)
   for (const place of ['3-1', '3-2']) rmSync(join(devices, place), { recursive: true })
-  assert.ok(!(await names.isTaken(one, before)), 'a number nobody has')
+  assert.ok(!(await names.isTaken(one, before)), 'an unused number')
   adapter('ttyUSB6', '3-2', 'DDD')
   symlinkSync(one, socket)
   assert.ok((await names.isTaken(one, before)) && (await names.isTaken('ttyUSB6', before)))
@@ -151,7 +151,7 @@ test('an adapter that does not answer has no description, and blocks neither the
   }
   clearInterval(turning)
   assert.ok(turns > 0)
-  assert.equal(stuckThreads('attributes of ttyUSB8'), 1, 'it is not asked again meanwhile')
+  assert.equal(stuckThreads('attributes of ttyUSB8'), 1, 'it is not called again meanwhile')
   closeSync(openSync(hangs, constants.O_WRONLY | constants.O_NONBLOCK))
   await until('the thread ends', () => stuckThreads('attributes of ttyUSB8') === 0)
 })

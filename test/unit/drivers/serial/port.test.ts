@@ -80,7 +80,7 @@ test('bytes that the kernel marks as damaged are counted and reported at their p
   execFileSync('stty', ['-F', plug.path, '-parmrk', '-inpck'])
   plug.write(Uint8Array.of(1, 0xff, 0xff, 2, 0xff))
   plug.write(Uint8Array.of(0, 0x41, 3))
-  await until('all came', () => got.at(-1) === 3)
+  await until('everything arrived', () => got.at(-1) === 3)
   assert.deepEqual(got, [1, 0xff, 2, 'damaged', 3])
   assert.deepEqual([line.counters.rx, line.counters.detail.damaged_bytes, complaints.length], [4, 1, 0])
   await line.close()
@@ -97,7 +97,7 @@ test('a large write is sent in pieces, and resolves when it is on the wire', asy
   const start = performance.now()
   await line.write(new Uint8Array(11_520))
   assert.ok(performance.now() - start > 450, '500 ms at 230400 baud')
-  await until('all came', () => count === 11_520)
+  await until('everything arrived', () => count === 11_520)
   await line.close()
 })
 
@@ -145,7 +145,7 @@ test('an unplugged port is reported once, and its return is noticed under a new 
   const device = line.device
   const other = await ptys.port(join(dir, 'd-other'))
   await plug.unplug()
-  await until('told', () => lost.length > 0)
+  await until('it is reported', () => lost.length > 0)
   assert.match(lost[0]!, /unplugged or hung up/)
   await line.close()
   await assert.rejects(line.open(events), (error: OsError) => error.code === 'NOT_FOUND')
@@ -213,7 +213,7 @@ test('a peer that reads nothing: writes time out, the link is degraded and recov
   // more than may wait at once: what was given up waits no more
   for (let k = 0; k < 2; k++) await assert.rejects(line.write(new Uint8Array(200_000)), /no byte was sent/)
   plug.write(Uint8Array.of(0x11)) // XON
-  await until('well again', async () => {
+  await until('it has recovered', async () => {
     await line.write(Uint8Array.of(1)).catch(() => undefined)
     return complaints.at(-1) === ''
   })
@@ -346,7 +346,7 @@ test('R14: a thousand unplugs and replugs leave descriptors and memory as they w
   const grown = await leastGrowth(thousand, 12)
   assert.ok(grown < 12, `${grown} MiB more`)
   await until('descriptors are back', () => fds() <= descriptors)
-  await until('the other heard all', () => heardThere === done)
+  await until('the other received everything', () => heardThere === done)
   assert.deepEqual(otherLost, [])
   await other.close()
 })

@@ -22,9 +22,7 @@ import { until } from '../../../lib/gateway'
 const units = { ...wireUnits(), resolve }
 const counters = () => ({ rx: 0, tx: 0, errors: 0 })
 
-/**
- * A gateway whose sources and receivers are plain objects; `opened` counts openings by name. One named `slow` never opens.
- */
+/** A gateway whose sources and receivers are plain objects; `opened` counts openings by name. One named `slow` never opens. */
 async function gateway(
   t: TestContext,
   config: object,
@@ -189,7 +187,7 @@ test('a changed deadband does not close the source, and applies immediately', as
 test('a deadband for an unknown sensor is reported with the known sensors', async t => {
   const { lines } = await gateway(t, with_([{ name: 'a', type: 'fake', deadband: { s: 1, ss: 2 } }]))
   const told = () => lines.filter(line => line.includes('deadband'))
-  await until('it is told', () => told().length > 0)
+  await until('it is reported', () => told().length > 0)
   assert.match(told()[0]!, /deadband: no sensor is named ss; there are s\n$/)
 })
 

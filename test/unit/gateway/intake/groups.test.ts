@@ -101,24 +101,24 @@ const groupsOf = (packets: Uint8Array[], from = 0): string[] => {
 
 test('each packet fits the 60 bytes, in fixed groups; a sensor that cannot fit is refused with its bytes', async t => {
   const { gw, store, lines, sent } = await gateway(t, [entry('wide', 'UDP'), entry('tiny', 'LoRa')])
-  await until('the first carries', () => sent('wide').length > 60)
+  await until('the first uplink is active', () => sent('wide').length > 60)
   assert.equal(gw.uplinks.maxPacket, 60)
   assert.ok(sent('wide').every(packet => packet.length <= 60))
   assert.deepEqual(groupsOf(sent('wide')), ['H1', 'H2', 'T1', 'T2', 'T3'])
   assert.equal(gw.intake.counters.refused_groups, 0)
   assert.ok(gw.status().dropped.rows > 5)
   const told = lines.filter(line => line.includes(LONG))
-  assert.equal(told.length, 1, 'told once')
+  assert.equal(told.length, 1, 'reported once')
   assert.match(told[0]!, /alone may need \d+ bytes, the smallest uplink carries 60/)
 
   store.set('gateway.uplinks', [entry('wide', 'UDP')])
-  await until('the list is one', () => gw.uplinks.names.length === 1)
+  await until('the list is complete', () => gw.uplinks.names.length === 1)
   const before = sent('wide').length
   const all = ids.join()
-  await until('one packet holds all', () => groupsOf(sent('wide'), before).includes(all))
+  await until('one packet contains all', () => groupsOf(sent('wide'), before).includes(all))
 
   store.set('gateway.uplinks', [entry('tiny', 'LoRa')])
-  await until('the small one carries', () => gw.uplinks.active?.name === 'tiny' && sent('tiny').length > 20)
+  await until('the small uplink is active', () => gw.uplinks.active?.name === 'tiny' && sent('tiny').length > 20)
   assert.ok(sent('tiny').every(packet => packet.length <= 60))
   assert.ok(groupsOf(sent('tiny')).every(group => !group.includes(LONG)))
 })

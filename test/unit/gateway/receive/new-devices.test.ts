@@ -106,7 +106,7 @@ for (const requireSecure of [false, true])
     assert.equal(deliver(full(T0 + 20_000, 3, key), DEVICE), undefined)
     assert.equal(kept.length, before + 1)
     clock.advance(10_000)
-    assert.equal(deliver(full(T0 + 30_000, 4), DEVICE)?.[0], COMMAND.SECURE_DICT_READY, 'rebooted: at once')
+    assert.equal(deliver(full(T0 + 30_000, 4), DEVICE)?.[0], COMMAND.SECURE_DICT_READY, 'rebooted: immediately')
     assert.equal(kept.length, before + (requireSecure ? 1 : 2), 'plaintext from its own address')
   })
 

@@ -167,7 +167,7 @@ test("a board without an RTC starts at the time of the last run's end, and times
   second.gateway.submit([['T1', 'OK', 20, 'Cel']])
   await second.gateway.stop()
   const third = await machine(dir, 0)
-  assert.ok(Math.abs(third.gateway.time.now() - TRUE) < DAY, 'what nobody vouched for is not kept')
+  assert.ok(Math.abs(third.gateway.time.now() - TRUE) < DAY, 'an unconfirmed time is not kept')
   third.gateway.time.noteServerTime(TRUE / 1000 + 3600)
   third.gateway.submit([['T1', 'OK', 20, 'Cel']])
   assert.equal(third.records().at(-1)!.fact!.tRaw, TRUE + 3_600_500)

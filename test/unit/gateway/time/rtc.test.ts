@@ -33,7 +33,7 @@ test('the RTC is read off the main thread, its time continues automatically, and
     const battery = new RtcClock(path, clock, native)
     assert.equal(battery.seconds(), undefined)
     writeFileSync(path, '1800000000\n')
-    assert.equal(battery.seconds(), undefined, 'nobody waits for it')
+    assert.equal(battery.seconds(), undefined, 'no caller waits for it')
     await battery.answered
     clock.advance(60_000)
     writeFileSync(path, '1800003600\n')

@@ -94,7 +94,7 @@ test('no answer within 2 s is LINK_DOWN; after three openings a slow peer gets m
   assert.equal(slow.result, 'open')
   const next = open()
   await advance(2000)
-  assert.equal(next.result, 'LINK_DOWN', 'an answer makes it impatient again')
+  assert.equal(next.result, 'LINK_DOWN', 'an answer resets the backoff')
 })
 
 test('closing the link ends the wait, and a new opening ends the one before', async t => {

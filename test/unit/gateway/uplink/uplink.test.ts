@@ -150,7 +150,7 @@ test('committed records are sent upstream; while the disk refuses writes live da
   full = false
   log.appendFact(at(7), { medium: 'local' })
   await log.flush()
-  await until('the log is well again', () => !log.degraded)
+  await until('the log has recovered', () => !log.degraded)
   uplink.pump()
   await until('the last fact', () => far.got.length === 7)
   assert.deepEqual(far.got, [1, 2, 3, 4, 5, 6, 7])
@@ -168,7 +168,7 @@ test('a fact that can never be sent is skipped and counted; those after it are s
   }
   log.appendFact(wide, { medium: 'local' })
   log.appendFact(at(2), { medium: 'local' })
-  await until('the one behind it', () => far.got.length === 1)
+  await until('the next one', () => far.got.length === 1)
   assert.deepEqual(far.got, [2])
   assert.equal(uplink.status().refused, 1)
   await until('the cursor passes both', () => uplink.status().backlog === 0)
@@ -226,7 +226,7 @@ test('without the exchange a record is sent again when the upstream lacks its te
   })
   await connected(t, { dir, log, far, frames: 'auto', diffBase: 'sticky' })
   log.appendFact(at(1), { medium: 'local' })
-  await until('the frame goes again', () => frames.length === 2)
+  await until('the frame is resent', () => frames.length === 2)
   const timeOf = (frame: Uint8Array): string => Buffer.from(frame.subarray(7, 13)).toString('hex')
   assert.equal(timeOf(frames[1]!), timeOf(frames[0]!))
 })

@@ -31,7 +31,7 @@ test('the receiver hands each packet over once and names only committed ones', (
   assert.equal(receiver.counters.refused, 1, 'what is committed cannot be refused')
   got.length = 0
   assert.equal(receiver.onFrame(frame, 'b', collect), null)
-  assert.deepEqual(got, [2], 'only what was refused comes again')
+  assert.deepEqual(got, [2], 'only refused packets are resent')
   assert.equal(hex(receiver.committed(peer!, [2, 4])), hex(answer(sender.epoch, 4)))
   assert.equal(hex(receiver.onFrame(frame, 'b', collect)), hex(answer(sender.epoch, 4)))
   const { frames, packets, repeated } = receiver.counters

@@ -234,7 +234,7 @@ test('a resent packet that no longer fits the frame starts the next one', () => 
     frames.push(hex(f).slice(18, 28))
   }
   assert.deepEqual(frames, ['0000000101', '0000000201', '0000000301', '0000000401'])
-  assert.deepEqual(sent, [1, 2, 3, 4], 'the owner is asked once per sending')
+  assert.deepEqual(sent, [1, 2, 3, 4], 'the owner is called once per transmission')
 })
 
 test('an acknowledged packet that waited for the next frame does not delay the others', () => {
@@ -277,7 +277,7 @@ test('the window limits packets and bytes in flight', () => {
   assert.equal(few.sender.canSubmit(1), true)
 
   const small = open({ maxBytes: 100, maxPacket: 300 })
-  assert.equal(small.sender.submit(new Uint8Array(150), 1), true, 'one packet always goes')
+  assert.equal(small.sender.submit(new Uint8Array(150), 1), true, 'one packet is always sent')
   assert.equal(small.sender.canSubmit(1), false)
   small.sender.poll(0)
   small.sender.onAnswer(answer(small.sender.epoch, 1), 10)
@@ -344,7 +344,7 @@ test('after a reset the old numbers are abandoned, and in a new epoch they start
   sender.submit(Uint8Array.of(9), 9)
   assert.equal(hex(sender.poll(5000)).slice(2, 28), '11223344' + '00000004' + '00000004' + '01')
   sender.onAnswer(answer(epoch, 3), 5100)
-  assert.deepEqual(acked, [], 'a late answer to the numbers given up')
+  assert.deepEqual(acked, [], 'a late answer to abandoned numbers')
   assert.deepEqual(sender.reset({ renew: true }), [9])
   sender.onAnswer(new DeliveryReceiver().probeReply(sender.poll(9000)!)!, 9000)
   sender.submit(Uint8Array.of(9), 9)

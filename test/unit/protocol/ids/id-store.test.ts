@@ -203,7 +203,7 @@ test('on a full disk commit rejects, and recovers without help', async () => {
   await assert.rejects(ids.commit(), { code: 'ENOSPC' })
   await assert.rejects(ids.commit(), { code: 'ENOSPC' })
   const afterKill = start(at)
-  assert.equal(afterKill.allocateId({ device_id: 'x' }), 2, 'killed now: nobody was told of id 2')
+  assert.equal(afterKill.allocateId({ device_id: 'x' }), 2, 'killed now: id 2 was not sent')
   await afterKill.commit()
   // the allocator above has cut the torn line and written its own; restore what a kill would have left
   writeFileSync(at.journal, readFileSync(at.journal, 'utf8').split('\n').slice(0, 1).join('\n') + '\n')
@@ -334,7 +334,7 @@ test('an id that a killed process wrote and had not synced is on flash before it
   assert.equal(second.allocateId({ device_id: 'a' }), id)
   await second.commit() // the id is sent to the device now
   const third = start(at, {}, files.afterPowerCut())
-  assert.equal(third.allocateId({ device_id: 'b' }) === id, false, 'given to two devices')
+  assert.equal(third.allocateId({ device_id: 'b' }) === id, false, 'assigned to two devices')
   assert.equal(third.allocateId({ device_id: 'a' }), id)
 })
 

@@ -23,7 +23,7 @@ test('the lease metrics are written after a change, at most every metrics_flush_
   )
   const read = () => JSON.parse(readFileSync(path, 'utf8'))
   ids.stats()
-  assert.equal(existsSync(path), false, 'nothing was told yet')
+  assert.equal(existsSync(path), false, 'nothing was reported yet')
   now += 5
   ids.stats()
   assert.equal(read().metrics_updated_at, now)

@@ -442,7 +442,7 @@ test('while the files are read no request is answered: no id is assigned that ma
   assert.equal(after.pool(4, '10.0.0.2:1'), null)
   assert.equal(after.quotas.touch(7, '10.0.0.3:1'), false)
   assert.equal(after.quotas.isAllocated(7), false)
-  assert.equal(after.allocator.reading, true, 'and nothing was read at once for it')
+  assert.equal(after.allocator.reading, true, 'and nothing was read immediately for it')
   assert.equal(after.quotas.report().unanswered, 2)
   await started
   assert.equal(after.id({ device_id: 'n7' }, '10.0.0.1:1'), 8)
