@@ -126,7 +126,7 @@ test('settings are found, checked while typing, saved together, and those that n
   await page.getByLabel('gateway.sources', { exact: true }).waitFor()
   await page.getByText(/^type driver: .*bme280/).waitFor()
   assert.equal(await page.locator('.option').count(), 1)
-  await page.getByLabel('Find a setting').fill('no such setting')
+  await page.getByLabel('Find a setting').fill('xyzzy')
   await page.getByText('No settings match').waitFor()
   await page.getByLabel('Find a setting').fill('')
   await auth.waitFor({ state: 'detached' })

@@ -148,7 +148,7 @@ test('a packet that could not be kept closes the connection, and is delivered ag
   await up.open(heard().events)
   assert.ok(await up.send(Buffer.from('once')))
   await until('it is lost', () => texts.length === 1)
-  assert.match(texts[0]!, /could not be kept/)
+  assert.match(texts[0]!, /could not be stored/)
   await down.open(events)
   await until('it comes again', () => got.length === 2)
   assert.deepEqual(got, ['once', 'once'])
