@@ -120,6 +120,7 @@ const KINDS = {
         const options = [
           '--no-defaults',
           `--datadir=${data}`,
+          `--tmpdir=${dir}`,
           '--bootstrap',
           '--silent-startup',
           '--innodb-flush-method=nosync',
@@ -139,6 +140,8 @@ const KINDS = {
       ]
       const place = [
         `datadir=${data}`,
+        // a start removes the temporary tables of servers that use the same folder
+        `tmpdir=${dir}`,
         `port=${port}`,
         `bind-address=${host}`,
         `socket=${dir}/mysql.sock`,

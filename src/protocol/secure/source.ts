@@ -57,11 +57,12 @@ export function due(answerList: RecentAnswer[], addr: unknown, now: number, inte
   return true
 }
 
-/** The keys to try, best first. */
-export const keysOf = ({ sessionKey, recent }: Source, usable = recent): Uint8Array[] => [
-  ...(sessionKey ? [sessionKey] : []),
-  ...usable.map(({ key }) => key),
-]
+/** The keys to try, best first, each once: a copy of a plaintext packet that came another way names the same key again. */
+export function keysOf({ sessionKey, recent }: Source, usable = recent): Uint8Array[] {
+  const keys = sessionKey ? [sessionKey] : []
+  for (const { key } of usable) if (keys.every(other => Buffer.compare(other, key) !== 0)) keys.push(key)
+  return keys
+}
 
 /** Call after a change of the session's key or of `recent`. */
 export function rebuild(source: Source): void {
