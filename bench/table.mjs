@@ -1,9 +1,9 @@
-// The table of `npm run bench`: the figures by part, each with what it is measured against and, where there is one, its gate.
+// The table of `npm run bench`: the figures by part, each with its reference and, where there is one, its gate.
 import { PEERS, SIZES } from './peers.mjs'
 
 const RATE = '/s'
 
-/** parts in the order they are printed: title, what belongs to it, and the unit of its figures */
+/** parts in the order of printing: title, their keys, and the unit of their figures */
 const PARTS = [
   [
     'Codec, one sensor or more (beside: the limit probe and other codecs on the same readings)',
@@ -85,7 +85,7 @@ const PEER_KEYS = [
   ),
 ]
 
-/** Where these prefixes name a figure of a peer: the keys of ours that stand beside it, which are measured with it. */
+/** Where these prefixes name a figure of a peer: the keys of our figures next to it, which are measured with it. */
 export const partners = prefixes =>
   PEER_KEYS.filter(key => prefixes.some(prefix => key.startsWith(prefix))).flatMap(against)
 
@@ -96,7 +96,7 @@ const number = value =>
         .replace(/\B(?=(\d{3})+$)/g, ' ')
     : String(value)
 
-/** `notes`: key to what stands behind the figure (its gate or mark). Prints to stdout. */
+/** `notes`: key → note after the figure (its gate or target). Prints to stdout. */
 export function printTable(results, notes) {
   const left = new Set(Object.keys(results))
   for (const [title, belongs] of [...PARTS, ['Others', /./]]) {

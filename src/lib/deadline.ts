@@ -1,9 +1,9 @@
-// One deadline for all that waits: a promise, and what happens when it is not settled in time. The timer never outlives the
-// wait. What the work does after its deadline is ignored, its error too.
+// A deadline for a promise: what happens if it is not settled in time. The timer never outlives the wait. The result or
+// error of the work after its deadline is ignored.
 import { OsError } from './errors'
 import type { Timers } from './timers'
 
-/** `work`, or after `ms` what `late` returns or throws. */
+/** `work`, or after `ms` the result or error of `late`. */
 export function within<T, L = never>(
   timers: Timers,
   ms: number,
