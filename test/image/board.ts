@@ -63,6 +63,8 @@ export class Board {
   readonly card = join(this.place, 'card.img')
   /** more of the emulator's command line */
   extra: readonly string[] = []
+  /** of the emulator's network, with a comma behind it: `restrict=on,` lets the board reach nothing */
+  network = ''
   /**
    * The kernel gets a seed for KASLR, as on a real board, and so has page tables of its own (KPTI). The emulator then loses what it translated
    * at each system call: a start takes twice the time.
@@ -123,11 +125,16 @@ export class Board {
     return disk
   }
 
+  /** Where a copy of the file `name` of the partition at `place` is. Throws where the partition has none. */
+  takeOut(place: number, name: string): string {
+    const to = join(this.place, name)
+    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${place}`, `::${name}`, to], { stdio: 'pipe' })
+    return to
+  }
+
   /** A file of the start partition. Throws where it is not there. */
   read(name: string): string {
-    const to = join(this.place, name)
-    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${PLACES.start}`, `::${name}`, to], { stdio: 'pipe' })
-    return readFileSync(to, 'utf8')
+    return readFileSync(this.takeOut(PLACES.start, name), 'utf8')
   }
 
   write(name: string, content: string): void {
@@ -146,11 +153,9 @@ export class Board {
 
   /** Adds `words` to the kernel's command line of the slot whose boot partition is at `place`. */
   addToCommandLine(place: number, words: string): void {
-    const partition = ['-i', `${this.card}@@${place}`]
-    const path = join(this.place, 'cmdline.txt')
-    execFileSync('mcopy', ['-o', ...partition, '::cmdline.txt', path], { stdio: 'pipe' })
+    const path = this.takeOut(place, 'cmdline.txt')
     writeFileSync(path, `${readFileSync(path, 'utf8').trimEnd()} ${words}\n`)
-    execFileSync('mcopy', ['-o', ...partition, path, '::cmdline.txt'])
+    execFileSync('mcopy', ['-o', '-i', `${this.card}@@${place}`, path, '::cmdline.txt'])
   }
 
   #virt(): Machine {
@@ -177,7 +182,11 @@ export class Board {
       `tcp:127.0.0.1:${this.#sshPort}-:22`,
       `udp:127.0.0.1:${this.packets}-:8080`,
     ].map(port => `hostfwd=${port}`)
-    const network = ['-netdev', `user,id=n,${ports.join()}`, ...devices.flatMap(device => ['-device', device])]
+    const network = [
+      '-netdev',
+      `user,id=n,${this.network}${ports.join()}`,
+      ...devices.flatMap(device => ['-device', device]),
+    ]
     const child = spawn('qemu-system-aarch64', [...machine, ...disk, ...network, ...this.extra], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -6,13 +6,19 @@
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
-import { sleep } from '../lib/gateway'
+import { root, sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
-import { Board, MIB, PLACES, type Power, shown, until, use } from './board'
+import { BOOT_MS, Board, MIB, PLACES, type Power, shown, until, use } from './board'
+import { Lan } from './lan'
+
+interface Maker {
+  baseSystem(root: string, say: () => void): string
+  cpio(entries: [string, number, (string | Uint8Array)?][]): Buffer
+}
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
@@ -109,7 +115,11 @@ function damageData(): void {
 
 test('after the power was cut and the data partition damaged the next boot has the same identity and readings, and shows no token; an update is tried and stays', async t => {
   damageData()
+  const lan = new Lan()
+  t.after(() => lan.close())
+  board.extra = await lan.plug()
   const power = board.power()
+  board.extra = []
   t.after(power.cut)
   const sent: number[] = []
   const { url, server } = await board.serve(sent)
@@ -125,6 +135,7 @@ test('after the power was cut and the data partition damaged the next boot has t
   }
   await until('the reading', reading)
   assert.doesNotMatch(power.said(), /Your token/)
+  assert.match(await lan.resolve('greenhouse-1.local', BOOT_MS), /^169\.254\.\d+\.\d+$/)
   const { slots } = await board.slots(() => true)
   assert.deepEqual(slots, [
     { slot: 'A', version: '1.2.3', running: true, state: 'active' },
@@ -195,6 +206,32 @@ test('after the power was cut and the data partition damaged the next boot has t
     await until('the reading', async () => (await board.ask(`/api/data/packets/${kept}`, { token })).status === 200)
   }
 })
+
+if (whole)
+  test('a start in the year 2000 without a time server: the time goes on from the last run, and status says so', async t => {
+    const clock = async (): Promise<{ quality: string; now: number; text: string }> => {
+      const { text } = await board.shell('date +%s; os-node status; os-node status --json')
+      const { quality, offset_ms: offset } = JSON.parse(text.slice(text.indexOf('\n{'))).time
+      return { quality, now: Number(text.split('\n', 1)[0]) * 1000 + offset, text }
+    }
+    const before = board.power()
+    t.after(before.cut)
+    await until('the page of the board', () => board.health())
+    const last = await clock()
+    await before.cut()
+    board.extra = ['-rtc', 'base=2000-01-01T00:00:00']
+    board.network = 'restrict=on,'
+    const power = board.power()
+    Object.assign(board, { extra: [], network: '' })
+    t.after(power.cut)
+    await until('the page of the board', () => board.health())
+    const { quality, now, text } = await clock()
+    t.diagnostic(`the clock is at ${new Date(now).toISOString()}, and was at ${new Date(last.now).toISOString()}`)
+    assert.equal(quality, 'saved', text)
+    // the time is written every few seconds; a power cut takes the last ones
+    assert.ok(now > last.now - 60_000 && now < last.now + BOOT_MS, text)
+    assert.match(text, /^time\s+saved/m)
+  })
 
 /** What a board with a second radio does: it joins the Wi-Fi, asks for an address and then for the page. Run without the cable. */
 const JOIN = `
@@ -299,6 +336,37 @@ if (!QUARTER) {
     await until('the next start', () => power.said().split('\nU-Boot ').length > 2)
   })
 }
+
+if (whole)
+  test('a factory reset takes longer than the watchdog of a try waits: the early system stops it', async t => {
+    const { baseSystem } = (await import(join(root, 'src/build/image/system.mjs'))) as Maker
+    const { cpio } = (await import(join(root, 'src/build/image/initramfs.mjs'))) as Maker
+    const base = baseSystem(root, () => {})
+    const [release] = readdirSync(join(base, 'usr/lib/modules'))
+    const module = join(base, `usr/lib/modules/${release}/kernel/drivers/watchdog/softdog.ko.xz`)
+    const [kernel, initramfs] = ['kernel8.img', 'initramfs'].map(name => board.takeOut(PLACES.bootA, name))
+    // a watchdog that runs before anything uses it, in the place of the one that the firmware of a Raspberry Pi starts
+    const first = '#!/bin/busybox sh\n/bin/busybox insmod /softdog.ko soft_active_on_boot=1 soft_margin=5\nexec /init\n'
+    const files = cpio([
+      ['first', 0o100755, first],
+      ['softdog.ko', 0o100644, execFileSync('xz', ['-dc', module], { maxBuffer: MIB })],
+    ])
+    writeFileSync(`${initramfs}.whole`, Buffer.concat([files, readFileSync(initramfs!)]))
+    const words = `${readFileSync(board.takeOut(PLACES.bootA, 'cmdline.txt'), 'utf8').trim()} rdinit=/first watchdog.open_timeout=5`
+    const { machine } = board
+    const { args, ...other } = machine()
+    const system = ['-kernel', kernel!, '-initrd', `${initramfs}.whole`, '-append', words, '-no-reboot']
+    // erased by zeros, 25 s for a GB
+    const drive = `${other.drive},discard=ignore,throttling.bps-write=${40 * MIB}`
+    board.machine = () => ({ ...other, drive, args: [...args.slice(0, args.indexOf('-bios')), ...system] })
+    board.write('factory-reset', '')
+    const power = board.power()
+    board.machine = machine
+    t.after(power.cut)
+    await until('the end of the reset', () => power.ended() || orElse(true, () => board.read('factory-reset') === ''))
+    assert.match(power.said(), /factory reset: everything on the data partition is erased/)
+    assert.equal(power.ended(), false, power.said())
+  })
 
 test('a system that was changed on the card does not start', async t => {
   const file = openSync(board.card, 'r+')
