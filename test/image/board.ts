@@ -63,8 +63,6 @@ export class Board {
   readonly card = join(this.place, 'card.img')
   /** more of the emulator's command line */
   extra: readonly string[] = []
-  /** of the emulator's network, with a comma behind it: `restrict=on,` lets the board reach nothing */
-  network = ''
   /**
    * The kernel gets a seed for KASLR, as on a real board, and so has page tables of its own (KPTI). The emulator then loses what it translated
    * at each system call: a start takes twice the time.
@@ -182,11 +180,7 @@ export class Board {
       `tcp:127.0.0.1:${this.#sshPort}-:22`,
       `udp:127.0.0.1:${this.packets}-:8080`,
     ].map(port => `hostfwd=${port}`)
-    const network = [
-      '-netdev',
-      `user,id=n,${this.network}${ports.join()}`,
-      ...devices.flatMap(device => ['-device', device]),
-    ]
+    const network = ['-netdev', `user,id=n,${ports.join()}`, ...devices.flatMap(device => ['-device', device])]
     const child = spawn('qemu-system-aarch64', [...machine, ...disk, ...network, ...this.extra], {
       stdio: ['ignore', 'pipe', 'pipe'],
     })

@@ -207,32 +207,6 @@ test('after the power was cut and the data partition damaged the next boot has t
   }
 })
 
-if (whole)
-  test('a start in the year 2000 without a time server: the time goes on from the last run, and status says so', async t => {
-    const clock = async (): Promise<{ quality: string; now: number; text: string }> => {
-      const { text } = await board.shell('date +%s; os-node status; os-node status --json')
-      const { quality, offset_ms: offset } = JSON.parse(text.slice(text.indexOf('\n{'))).time
-      return { quality, now: Number(text.split('\n', 1)[0]) * 1000 + offset, text }
-    }
-    const before = board.power()
-    t.after(before.cut)
-    await until('the page of the board', () => board.health())
-    const last = await clock()
-    await before.cut()
-    board.extra = ['-rtc', 'base=2000-01-01T00:00:00']
-    board.network = 'restrict=on,'
-    const power = board.power()
-    Object.assign(board, { extra: [], network: '' })
-    t.after(power.cut)
-    await until('the page of the board', () => board.health())
-    const { quality, now, text } = await clock()
-    t.diagnostic(`the clock is at ${new Date(now).toISOString()}, and was at ${new Date(last.now).toISOString()}`)
-    assert.equal(quality, 'saved', text)
-    // the time is written every few seconds; a power cut takes the last ones
-    assert.ok(now > last.now - 60_000 && now < last.now + BOOT_MS, text)
-    assert.match(text, /^time\s+saved/m)
-  })
-
 /** What a board with a second radio does: it joins the Wi-Fi, asks for an address and then for the page. Run without the cable. */
 const JOIN = `
 wire=$(ls /sys/class/net | grep '^e')
