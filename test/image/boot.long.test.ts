@@ -6,19 +6,14 @@
 // Needs: x64 boards debs image sshd
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { closeSync, openSync, readdirSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { orElse } from '../../src/lib/errors'
-import { root, sleep } from '../lib/gateway'
+import { sleep } from '../lib/gateway'
 import { QUARTER } from '../lib/random'
 import { BOOT_MS, Board, MIB, PLACES, type Power, shown, until, use } from './board'
 import { Lan } from './lan'
-
-interface Maker {
-  baseSystem(root: string, say: () => void): string
-  cpio(entries: [string, number, (string | Uint8Array)?][]): Buffer
-}
 
 const whole = process.env.OS_NODE_IMAGE === 'all'
 const board = new Board()
@@ -310,37 +305,6 @@ if (!QUARTER) {
     await until('the next start', () => power.said().split('\nU-Boot ').length > 2)
   })
 }
-
-if (whole)
-  test('a factory reset takes longer than the watchdog of a try waits: the early system stops it', async t => {
-    const { baseSystem } = (await import(join(root, 'src/build/image/system.mjs'))) as Maker
-    const { cpio } = (await import(join(root, 'src/build/image/initramfs.mjs'))) as Maker
-    const base = baseSystem(root, () => {})
-    const [release] = readdirSync(join(base, 'usr/lib/modules'))
-    const module = join(base, `usr/lib/modules/${release}/kernel/drivers/watchdog/softdog.ko.xz`)
-    const [kernel, initramfs] = ['kernel8.img', 'initramfs'].map(name => board.takeOut(PLACES.bootA, name))
-    // a watchdog that runs before anything uses it, in the place of the one that the firmware of a Raspberry Pi starts
-    const first = '#!/bin/busybox sh\n/bin/busybox insmod /softdog.ko soft_active_on_boot=1 soft_margin=5\nexec /init\n'
-    const files = cpio([
-      ['first', 0o100755, first],
-      ['softdog.ko', 0o100644, execFileSync('xz', ['-dc', module], { maxBuffer: MIB })],
-    ])
-    writeFileSync(`${initramfs}.whole`, Buffer.concat([files, readFileSync(initramfs!)]))
-    const words = `${readFileSync(board.takeOut(PLACES.bootA, 'cmdline.txt'), 'utf8').trim()} rdinit=/first watchdog.open_timeout=5`
-    const { machine } = board
-    const { args, ...other } = machine()
-    const system = ['-kernel', kernel!, '-initrd', `${initramfs}.whole`, '-append', words, '-no-reboot']
-    // erased by zeros, 25 s for a GB
-    const drive = `${other.drive},discard=ignore,throttling.bps-write=${40 * MIB}`
-    board.machine = () => ({ ...other, drive, args: [...args.slice(0, args.indexOf('-bios')), ...system] })
-    board.write('factory-reset', '')
-    const power = board.power()
-    board.machine = machine
-    t.after(power.cut)
-    await until('the end of the reset', () => power.ended() || orElse(true, () => board.read('factory-reset') === ''))
-    assert.match(power.said(), /factory reset: everything on the data partition is erased/)
-    assert.equal(power.ended(), false, power.said())
-  })
 
 test('a system that was changed on the card does not start', async t => {
   const file = openSync(board.card, 'r+')
